@@ -1,0 +1,1 @@
+"""Baton: run agents on a Baton server, and host their functions from here."""

@@ -1,0 +1,1 @@
+"""The Baton server: hosts the loop of agents behind gRPC."""

@@ -1,0 +1,128 @@
+"""Inputs: what the Runner is told happened. The store keeps them in a turn's inbox until they are fed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from baton_server.core.errors import Failure
+from baton_server.core.events import CancelMode
+from baton_server.core.items import ContentPart, ItemBody, ItemStatus, Settlement, Usage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewItem:
+    """An item that has no id yet: its fields, and the text that goes to the model's API."""
+
+    body: ItemBody
+    json: str
+    model_item_id: str = ""
+    status: ItemStatus = ItemStatus.COMPLETED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Begun:
+    """The turn leaves QUEUED with its input, in order."""
+
+    items: tuple[NewItem, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Steered:
+    """Messages that join the running turn before its next model request.
+
+    Fed only while no model request is under way (`state.takes_messages`); until then its row waits.
+    """
+
+    items: tuple[NewItem, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelReplied:
+    """The model's terminal response of one round.
+
+    `incomplete_reason` empty: it is complete. `duration_ms` from request to reply.
+    """
+
+    round: int
+    items: tuple[NewItem, ...]
+    response_id: str = ""
+    model: str = ""
+    usage: Usage = field(default_factory=Usage)
+    incomplete_reason: str = ""
+    duration_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelFailed:
+    """The model request of a round failed for good."""
+
+    round: int
+    failure: Failure
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallSettled:
+    """A call has its result. `output`: what the model is told.
+
+    `attempt` 0 and `worker_id` empty: from outside. `digest`: of the result as it came, to recognise it.
+    """
+
+    call_id: str
+    settlement: Settlement
+    output: tuple[ContentPart, ...]
+    attempt: int = 0
+    worker_id: str = ""
+    error: Failure | None = None
+    digest: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptFailed:
+    """A worker lost its attempt: it fell silent or went away. `may_retry`: another attempt is allowed."""
+
+    call_id: str
+    attempt: int
+    worker_id: str
+    may_retry: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CancelAsked:
+    """Someone asks for a cancel. `grace_s`: seconds that workers get to stop; NOW only."""
+
+    mode: CancelMode
+    reason: str = ""
+    grace_s: float = 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallsUnheld:
+    """Calls that no worker holds while a cancel is under way: they get a synthetic output."""
+
+    call_ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextCutOff:
+    """What the model had streamed when a cancel ended its request: kept outside the history."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GraceOver:
+    """The grace of a cancel has passed; what workers still hold is settled without them."""
+
+
+Input = (
+    Begun
+    | Steered
+    | ModelReplied
+    | ModelFailed
+    | CallSettled
+    | AttemptFailed
+    | CancelAsked
+    | CallsUnheld
+    | TextCutOff
+    | GraceOver
+)

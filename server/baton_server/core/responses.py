@@ -1,0 +1,194 @@
+"""Items as the Responses API writes them: JSON text to fields and back. Pure; the one place that knows names.
+
+Every item keeps the text it came as; `read_item` only reads fields out of it for the log and for people. An
+item of a type that is not known here is carried whole, as `Hosted`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from baton_server.core.inputs import NewItem
+from baton_server.core.items import (
+    ContentPart,
+    FilePart,
+    FunctionCall,
+    FunctionCallOutput,
+    Hosted,
+    ImagePart,
+    ItemBody,
+    ItemStatus,
+    Message,
+    OtherPart,
+    Reasoning,
+    RefusalPart,
+    Role,
+    TextPart,
+)
+
+_STATUSES = {"incomplete": ItemStatus.INCOMPLETE}
+
+
+class ItemError(ValueError):
+    """A value is no Responses API item. `path` says where, for example `[2].content`."""
+
+    def __init__(self, path: str, problem: str) -> None:
+        super().__init__(f"{path}: {problem}")
+        self.path, self.problem = path, problem
+
+
+def dump(value: Any) -> str:
+    """Write JSON compactly, key order kept; text that is no valid Unicode stays escaped."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return text if _is_unicode(text) else json.dumps(value, separators=(",", ":"))
+
+
+def read_item(raw: Any, path: str = "") -> NewItem:
+    """Read one item of the Responses API. Raises `ItemError` where a field that is read has a wrong type."""
+    if not isinstance(raw, Mapping):
+        raise ItemError(path, "an item must be a JSON object")
+    return NewItem(
+        body=_body(raw, path),
+        json=dump(raw),
+        model_item_id=_text(raw, "id", path),
+        status=_STATUSES.get(_text(raw, "status", path), ItemStatus.COMPLETED),
+    )
+
+
+def user_message(text: str) -> NewItem:
+    """Make a user's message of plain text, as the Agents SDK writes it: content, then role."""
+    body = Message(role=Role.USER, content=(TextPart(text=text),))
+    return NewItem(body=body, json=dump({"content": text, "role": "user"}))
+
+
+def user_parts(parts: tuple[ContentPart, ...]) -> NewItem:
+    """Make a user's message of content parts."""
+    content = [_write_part(part) for part in parts]
+    body = Message(role=Role.USER, content=parts)
+    return NewItem(body=body, json=dump({"content": content, "role": "user"}))
+
+
+def output_json(model_call_id: str, output: tuple[ContentPart, ...]) -> str:
+    """Write what came of a call: one text as a string, anything else as a list of parts."""
+    value: Any = [_write_part(part) for part in output]
+    if len(output) == 1 and isinstance(output[0], TextPart):
+        value = output[0].text
+    return dump({"call_id": model_call_id, "output": value, "type": "function_call_output"})
+
+
+def _body(raw: Mapping[str, Any], path: str) -> ItemBody:
+    kind = _text(raw, "type", path)
+    if kind == "message" or (not kind and "role" in raw):
+        return _message(raw, path)
+    if kind == "reasoning":
+        return Reasoning(
+            summary=_texts(raw.get("summary"), f"{path}.summary"),
+            content=_texts(raw.get("content"), f"{path}.content"),
+            encrypted_content=_text(raw, "encrypted_content", path),
+        )
+    if kind == "function_call":
+        return FunctionCall(
+            call_id="",
+            name=_required(raw, "name", path),
+            arguments=_text(raw, "arguments", path),
+            model_call_id=_required(raw, "call_id", path),
+        )
+    if kind == "function_call_output":
+        output = _parts(raw.get("output"), f"{path}.output")
+        return FunctionCallOutput(call_id=_required(raw, "call_id", path), name="", output=output)
+    if not kind:
+        raise ItemError(f"{path}.type", "an item needs a type, or a role")
+    return Hosted(type=kind)
+
+
+def _message(raw: Mapping[str, Any], path: str) -> Message:
+    role = _required(raw, "role", path)
+    if role not in Role.__members__.values():
+        raise ItemError(f"{path}.role", f"{role!r} is none of {', '.join(Role)}")
+    return Message(role=Role(role), content=_parts(raw.get("content"), f"{path}.content"))
+
+
+def _parts(value: Any, path: str) -> tuple[ContentPart, ...]:
+    if isinstance(value, str):
+        return (TextPart(text=unicode(value)),)
+    if not isinstance(value, list):
+        raise ItemError(path, "must be a text or a list of parts")
+    return tuple(_part(part, f"{path}[{index}]") for index, part in enumerate(value))
+
+
+def _part(raw: Any, path: str) -> ContentPart:
+    if not isinstance(raw, Mapping):
+        raise ItemError(path, "a part must be a JSON object")
+    kind = _required(raw, "type", path)
+    if kind in ("input_text", "output_text", "text"):
+        notes = raw.get("annotations")
+        return TextPart(text=_text(raw, "text", path), annotations_json=dump(notes) if notes else "")
+    if kind == "refusal":
+        return RefusalPart(refusal=_text(raw, "refusal", path))
+    if kind == "input_image" and ("image_url" in raw or "file_id" in raw):
+        return ImagePart(
+            url=_text(raw, "image_url", path),
+            file_id=_text(raw, "file_id", path),
+            detail=_text(raw, "detail", path),
+        )
+    return OtherPart(json=dump(raw))
+
+
+def _write_part(part: ContentPart) -> dict[str, Any]:
+    match part:
+        case TextPart(text=text):
+            return {"type": "input_text", "text": text}
+        case RefusalPart(refusal=refusal):
+            return {"type": "refusal", "refusal": refusal}
+        case ImagePart(url=url, file_id=file_id, detail=detail):
+            return _said(type="input_image", image_url=url, file_id=file_id, detail=detail)
+        case FilePart(url=url, file_id=file_id, filename=filename):
+            data = url.startswith("data:")
+            where = {"file_data" if data else "file_url": url}
+            return _said(type="input_file", file_id=file_id, filename=filename, **where)
+        case OtherPart(json=text):
+            value: dict[str, Any] = json.loads(text)
+            return value
+
+
+def _said(**fields: str) -> dict[str, Any]:
+    return {key: value for key, value in fields.items() if value}
+
+
+def _text(raw: Mapping[str, Any], key: str, path: str) -> str:
+    value = raw.get(key)
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise ItemError(f"{path}.{key}", "must be a text")
+    return unicode(value)
+
+
+def _required(raw: Mapping[str, Any], key: str, path: str) -> str:
+    value = _text(raw, key, path)
+    if not value:
+        raise ItemError(f"{path}.{key}", "is required")
+    return value
+
+
+def _texts(value: Any, path: str) -> tuple[str, ...]:
+    if value is None:
+        return ()
+    if not isinstance(value, list):
+        raise ItemError(path, "must be a list of parts")
+    return tuple(_text(part, "text", path) for part in value if isinstance(part, Mapping))
+
+
+def unicode(text: str) -> str:
+    """Replace lone surrogates, which JSON can say and UTF-8 cannot, in a text meant for people."""
+    return text if _is_unicode(text) else text.encode("utf-8", "replace").decode()
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -1,0 +1,25 @@
+"""Ids by chance and waiting by a clock: what the use cases need and tests replace."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+
+class Ids(Protocol):
+    """Makes ids that are unique and sort by time."""
+
+    def new(self, prefix: str) -> str:
+        """Make one, for example `turn_01k…` from "turn"."""
+        ...
+
+
+class Clock(Protocol):
+    """Measures and waits within this process. What must outlive it is timed by the store's clock."""
+
+    def monotonic(self) -> float:
+        """Seconds from an unspecified start, never going back."""
+        ...
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait at least so long; 0 or less: not at all."""
+        ...

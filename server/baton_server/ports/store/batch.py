@@ -1,0 +1,216 @@
+"""The one write: a batch is guards, then writes, all or nothing.
+
+Guards are checked first, in any order; what fails is told by `Conflict` or `Duplicate`, and then nothing was
+written. Sequences and times are given inside the commit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from baton_server.core.events import SessionStatus
+from baton_server.core.items import Usage
+from baton_server.ports.store.rows import (
+    AgentRow,
+    CallRow,
+    EventRow,
+    InboxRow,
+    ItemRow,
+    RequestRow,
+    SessionRow,
+    TimerRow,
+    TurnRow,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewEvent:
+    """An event to append, serialised without sequence and time, and what it does to items.
+
+    `item`: the item that it records, if any; `rank` and texts as in ItemRow.
+    """
+
+    turn_id: str
+    data: bytes
+    item: ItemRow | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettleGuard:
+    """The call must still be open; with `attempt` not 0, leased at that very attempt."""
+
+    call_id: str
+    attempt: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settled:
+    """A call to mark as settled. `attempt` 0, `worker_id` and `digest` empty: not a worker's result."""
+
+    call_id: str
+    attempt: int = 0
+    worker_id: str = ""
+    digest: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lease:
+    """A call to hand to a worker: it becomes LEASED with `attempt`. Guard: it is QUEUED, or LEASED no more."""
+
+    call_id: str
+    attempt: int
+    worker_id: str
+    instance_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Requeue:
+    """An attempt to take back: the call becomes QUEUED. Guard: it is LEASED at that attempt; else it is skipped."""
+
+    call_id: str
+    attempt: int
+    available_at: float = 0.0
+    may_have_run: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """Take up to `limit` of the oldest QUEUED calls that a worker serves, whose `available_at` has come.
+
+    A call is served if its name is among `names` and one of its scopes among `scopes`. Each becomes LEASED
+    with attempt + 1. The rows are in `Committed.claimed`.
+    """
+
+    worker_id: str
+    instance_id: str
+    names: tuple[str, ...]
+    scopes: tuple[str, ...]
+    limit: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnWrite:
+    """What becomes of a turn's row.
+
+    `expected_version` None: the turn is new, and `row` is inserted whole; otherwise the guard is that the row
+    has this version, and status, snapshot and times are written. `starts`: this batch starts the turn;
+    `ends`: this batch ends it, and the guard is that its inbox holds nothing but what is consumed. `rests`:
+    the same guard, for a batch after which the turn only waits.
+    """
+
+    row: TurnRow
+    expected_version: int | None = None
+    starts: bool = False
+    ends: bool = False
+    rests: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionWrite:
+    """What becomes of a session's row. A field that is None stays as it is.
+
+    `new`: insert this row whole; the guard is that its key is free (Conflict KEY). `expected_version`: guard,
+    None: none; `bump`: grow the version. `add_usage` is added up.
+    """
+
+    new: SessionRow | None = None
+    expected_version: int | None = None
+    bump: bool = False
+    status: SessionStatus | None = None
+    active_turn_id: str | None = None
+    add_usage: Usage | None = None
+    replace: SessionRow | None = None
+    """Defaults to take over (agent, config, scopes, metadata, expires_after_s); the rest of the row is ignored."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """One step of one session, all or nothing. Guards are checked first, in any order; then it is written.
+
+    `session_id` empty only for batches that touch no session (agents, claims, requeues).
+    """
+
+    session_id: str = ""
+    request: RequestRow | None = None
+    """Guard: the key is unused, else Duplicate. Its answer is stored."""
+    session: SessionWrite | None = None
+    turn: TurnWrite | None = None
+    next_turn: TurnWrite | None = None
+    """A second turn that the same step makes or starts: the next one of the queue."""
+    settles: tuple[SettleGuard, ...] = ()
+    events: tuple[NewEvent, ...] = ()
+    withdrawn: tuple[str, ...] = ()
+    """Items that leave the history with the first event of the batch."""
+    documents: Mapping[str, bytes] = field(default_factory=dict)
+    """Pinned agents and configurations by digest; one that is there stays."""
+    contents: Mapping[str, bytes] = field(default_factory=dict)
+    """Large texts of the session by digest; one that is there stays."""
+    calls_opened: tuple[CallRow, ...] = ()
+    calls_settled: tuple[Settled, ...] = ()
+    leases: tuple[Lease, ...] = ()
+    requeues: tuple[Requeue, ...] = ()
+    claim: Claim | None = None
+    timers_set: tuple[TimerRow, ...] = ()
+    timers_cleared: tuple[tuple[str, str], ...] = ()
+    """(turn_id, name)."""
+    inbox_added: tuple[InboxRow, ...] = ()
+    """Guard: the turn has not ended (Conflict ENDED). A source that is there already is passed over."""
+    inbox_consumed: tuple[tuple[str, int], ...] = ()
+    """(turn_id, n): exactly the rows that were fed."""
+    agent: AgentRow | None = None
+    """A new revision. Guard: the newest one is `revision - 1` (Conflict VERSION), 0: none."""
+    agent_deleted: str = ""
+    session_deleted: bool = False
+    """Removes the session with all that belongs to it. Guard: no turn of it runs or is queued (Conflict BUSY)."""
+
+
+class ConflictKind(StrEnum):
+    """Which guard failed."""
+
+    VERSION = "version"
+    CALL = "call"
+    INBOX = "inbox"
+    ENDED = "ended"
+    KEY = "key"
+    BUSY = "busy"
+    GONE = "gone"
+    """The session, or the agent, is not there."""
+
+
+class Conflict(Exception):
+    """A guard failed; nothing was written. The caller drops what it knew, loads, and tries again."""
+
+    def __init__(self, kind: ConflictKind, detail: str = "") -> None:
+        super().__init__(f"{kind}: {detail}")
+        self.kind, self.detail = kind, detail
+
+
+class Duplicate(Exception):
+    """The request_id was used before; nothing was written. `row` has the first body's digest and answer."""
+
+    def __init__(self, row: RequestRow) -> None:
+        super().__init__(row.key.request_id)
+        self.row = row
+
+
+class StoreUnavailable(Exception):
+    """The store cannot be reached or written: disk full, file gone, closed. Nothing is known to be written."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Committed:
+    """What a commit gave. `events`: the stored rows, in order, ready to be sent.
+
+    `turn_version`: of `Batch.turn` now. `session_version` and `last_sequence` of the session now (0 where the
+    batch had none). `inbox_left`: rows that the turn's inbox still holds. `claimed`: see Claim.
+    """
+
+    at: float
+    events: tuple[EventRow, ...] = ()
+    turn_version: int = 0
+    session_version: int = 0
+    last_sequence: int = 0
+    inbox_left: int = 0
+    claimed: tuple[CallRow, ...] = ()

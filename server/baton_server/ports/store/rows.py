@@ -1,0 +1,183 @@
+"""Rows: what the store's tables hold, in the core's types where it has them, else in bytes of the codec.
+
+Times are seconds since the epoch by the store's clock (float). Every table has a `tenant` column filled with
+`default`; it is the adapter's matter and not seen here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from baton_server.core.events import SessionStatus, TurnStatus
+from baton_server.core.items import Usage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionRow:
+    """A session. `version` grows by 1 whenever a turn is accepted, starts or ends in it, or its defaults change.
+
+    `key`, `agent_id`, `agent_digest`, `active_turn_id` empty: none. `config_digest`: of its default run
+    configuration, empty: none. `expires_after_s` None: never. `last_active_at`: of its last event.
+    """
+
+    session_id: str
+    key: str = ""
+    status: SessionStatus = SessionStatus.IDLE
+    agent_id: str = ""
+    agent_revision: int = 0
+    agent_digest: str = ""
+    config_digest: str = ""
+    scopes: tuple[str, ...] = ()
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    active_turn_id: str = ""
+    last_sequence: int = 0
+    usage: Usage = field(default_factory=Usage)
+    created_at: float = 0.0
+    last_active_at: float = 0.0
+    expires_after_s: float | None = None
+    version: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnRow:
+    """A turn. `snapshot`: bytes of the codec's turn. `version` grows by 1 with each batch that writes the turn.
+
+    `first_sequence`: of its first event; `started_sequence`: of the first event of the batch that started it,
+    0: queued; `last_sequence`: of its last event. `started_at`, `ended_at` None: not yet.
+    """
+
+    turn_id: str
+    session_id: str
+    status: TurnStatus
+    snapshot: bytes
+    agent_digest: str
+    config_digest: str
+    request_id: str
+    version: int = 0
+    first_sequence: int = 0
+    started_sequence: int = 0
+    last_sequence: int = 0
+    created_at: float = 0.0
+    started_at: float | None = None
+    ended_at: float | None = None
+
+
+class CallState(StrEnum):
+    """Where a call is. QUEUED: for any worker; LEASED: a worker has it; SETTLED: it has its output."""
+
+    QUEUED = "queued"
+    LEASED = "leased"
+    SETTLED = "settled"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallRow:
+    """A call, for delivery and for required actions; the log has it as an item.
+
+    `number`: its place among the session's calls, growing. `attempt`: deliveries so far, 0: none.
+    `worker_id` and `instance_id` of the holder, or of who settled it; empty: none. `available_at`: not to be
+    delivered before. `may_have_run`: an earlier attempt may have run. `settled_attempt` and `result_digest`
+    recognise a result that comes again; `settled_attempt` 0: settled from outside or by the Runner.
+    """
+
+    call_id: str
+    session_id: str
+    turn_id: str
+    name: str
+    agent: str
+    arguments: str
+    scopes: tuple[str, ...]
+    state: CallState = CallState.QUEUED
+    attempt: int = 0
+    worker_id: str = ""
+    instance_id: str = ""
+    available_at: float = 0.0
+    opened_at: float = 0.0
+    may_have_run: bool = False
+    settled_attempt: int = 0
+    result_digest: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventRow:
+    """An event at rest: the bytes of `baton.v1.Event`, as watchers are sent them."""
+
+    sequence: int
+    turn_id: str
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ItemRow:
+    """An item. `data`: bytes of `baton.v1.Item`; `json`: the text that goes to the model, empty: never does.
+
+    Order in a history: by (anchor, rank), where the anchor is the `started_sequence` of the item's turn, or
+    the sequence of its own event if it has none. `added` and `withdrawn`: sequences of the events by which
+    it joined and left the history, 0: not. `sequence` and `created_at`: of the event that recorded it.
+    """
+
+    item_id: str
+    turn_id: str
+    rank: int
+    data: bytes
+    json: str
+    in_history: bool
+    sequence: int = 0
+    anchor: int = 0
+    added: int = 0
+    withdrawn: int = 0
+    created_at: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InboxRow:
+    """Something that reached a turn and was not fed to it yet. `n` orders it; `source` is unique in its turn.
+
+    `data`: bytes of the codec's input.
+    """
+
+    turn_id: str
+    source: str
+    data: bytes
+    n: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimerRow:
+    """A timer of a turn, by name. It fires once `at` has come, until it is cleared."""
+
+    turn_id: str
+    name: str
+    at: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentRow:
+    """One revision of a kept agent, from 1."""
+
+    agent_id: str
+    revision: int
+    digest: str
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    created_at: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestKey:
+    """The scope of a request_id: rpc and session (empty for a request that makes its own)."""
+
+    rpc: str
+    session_id: str
+    request_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestRow:
+    """A request that was answered: the digest of its body, and the answer. Kept 24 h."""
+
+    key: RequestKey
+    digest: str
+    answer: bytes
+    created_at: float = 0.0
