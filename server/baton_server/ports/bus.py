@@ -11,31 +11,78 @@ from typing import Protocol
 class Part:
     """One part for watchers of a session: an event at rest, or a fragment.
 
-    `sequence` 0: a fragment or a reset. `data`: bytes of a `baton.v1.StreamPart`, encoded once for all.
+    `sequence` 0: a fragment or a reset. `edge`: after this event the session or the turn may rest. `data`:
+    bytes of a `baton.v1.StreamPart`, encoded once for all.
     """
 
     sequence: int
     turn_id: str
     data: bytes
+    edge: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where a fragment stands: `baton.v1.Delta` without its text. `offset` in UTF-8 bytes of its part."""
+
+    turn_id: str
+    round: int
+    model_attempt: int
+    item_id: str
+    output_index: int
+    part_index: int
+    offset: int
+
+
+class Parts(Protocol):
+    """Encodes stream parts. Implemented by the wire package; handed in, since app knows no protobuf."""
+
+    def event_part(self, stored_event: bytes) -> bytes:
+        """Wrap an event at rest, without parsing it."""
+        ...
+
+    def delta_part(self, place: Place, text: str) -> bytes:
+        """Make a fragment of text."""
+        ...
+
+    def reset_part(self, at: Place, texts: Sequence[tuple[Place, str]], reason: str) -> bytes:
+        """Make a reset: the texts so far of one round, by place. `reason`: ATTACHED or LOST.
+
+        `at` names turn, round and attempt; its other fields are ignored.
+        """
+        ...
+
+    def heartbeat_part(self, last_sequence: int, now: float) -> bytes:
+        """Make a heartbeat; `now` is seconds since the epoch."""
+        ...
 
 
 class Subscription(Protocol):
     """What one watcher has not taken yet. Bounded: what does not fit is dropped and `lost` turns true."""
 
-    lost: bool
-    """Parts were dropped since the last `take`; the log has the facts among them."""
-
-    async def wait(self) -> None:
-        """Wait until there is something to take, or parts were lost, or the session was closed."""
-        ...
-
-    def take(self) -> Sequence[Part]:
-        """Take all that is there, in order, and reset `lost`. Does not wait."""
+    @property
+    def lost(self) -> bool:
+        """Tell whether parts were dropped since the last `take`; the log has the facts among them."""
         ...
 
     @property
     def closed(self) -> bool:
         """Tell whether the session was deleted."""
+        ...
+
+    async def wait(self, timeout_s: float | None) -> bool:
+        """Wait until there is something to take, parts were lost, or the session was closed.
+
+        False: the timeout passed first. None: no timeout.
+        """
+        ...
+
+    def take(self) -> Sequence[Part]:
+        """Take all that is there, in order, and clear `lost`. Does not wait."""
+        ...
+
+    def nudge(self) -> None:
+        """Wake the one who waits, though there is nothing to take."""
         ...
 
     def close(self) -> None:
@@ -50,8 +97,16 @@ class Bus(Protocol):
         """Give parts to every watcher. Never waits."""
         ...
 
+    def heard(self, session_id: str) -> bool:
+        """Tell whether anybody listens to the session: fragments for nobody need not be made."""
+        ...
+
     def subscribe(self, session_id: str) -> Subscription:
         """Listen from now on."""
+        ...
+
+    def nudge(self) -> None:
+        """Wake all who wait: who serves which function has changed."""
         ...
 
     def close_session(self, session_id: str) -> None:

@@ -14,10 +14,14 @@ class Ids(Protocol):
 
 
 class Clock(Protocol):
-    """Measures and waits within this process. What must outlive it is timed by the store's clock."""
+    """Measures and waits within this process, and tells the store's clock as far as this process knows it."""
 
     def monotonic(self) -> float:
         """Seconds from an unspecified start, never going back."""
+        ...
+
+    def wall(self) -> float:
+        """Seconds since the epoch, by the store's clock: for times that outlive the process."""
         ...
 
     async def sleep(self, seconds: float) -> None:

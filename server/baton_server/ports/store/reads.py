@@ -68,16 +68,17 @@ class Turns(Protocol):
         ...
 
     async def unfinished(self) -> Sequence[str]:
-        """List the ids of all turns IN_PROGRESS or WAITING, oldest first: what a new process drives on."""
+        """List the active turns of all sessions, oldest first: what a new process drives on.
+
+        An active turn may still be QUEUED: its session named it when the turn before ended.
+        """
         ...
 
 
 class Events(Protocol):
     """Reads of the log."""
 
-    async def after(
-        self, session_id: str, sequence: int, limit: int, turn_id: str = ""
-    ) -> Sequence[EventRow]:
+    async def after(self, session_id: str, sequence: int, limit: int, turn_id: str = "") -> Sequence[EventRow]:
         """List events above a sequence, in order, at most `limit` and about 1 MiB; at least one if there is any."""
         ...
 
@@ -109,6 +110,10 @@ class Items(Protocol):
         newest_first: bool = False,
     ) -> Sequence[ItemRow]:
         """List items in (anchor, rank) order; `page.after` is an item_id."""
+        ...
+
+    async def by_ids(self, session_id: str, item_ids: Sequence[str]) -> Sequence[ItemRow]:
+        """Read items of a session, in the order asked for; what is not there is left out."""
         ...
 
     async def newest_in_history(self, session_id: str, limit: int | None) -> Sequence[ItemRow]:

@@ -1,0 +1,124 @@
+"""Accepting a turn: what it will run with is resolved and pinned, and its first events are made.
+
+A turn that finds its session idle begins in the very commit that accepts it; else it is QUEUED, with its input
+in its inbox.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from baton_server.app.recording import Recording
+from baton_server.app.registry import Registry
+from baton_server.app.runtime import Runtime
+from baton_server.core.agents import Agent, FunctionTool, Pinned, RunConfig
+from baton_server.core.errors import Reason, refuse
+from baton_server.core.events import SessionInProgress, TurnCreated, TurnSnapshot, TurnStatus
+from baton_server.core.inputs import Begun, NewItem, Steered
+from baton_server.core.state import TurnState
+from baton_server.ports.rules import SchemaRules
+from baton_server.ports.store import InboxRow, TurnRow, TurnWrite
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewTurn:
+    """A turn that is about to be accepted. `state` has begun, or is QUEUED with `inbox`."""
+
+    state: TurnState
+    row: TurnRow
+    documents: Mapping[str, bytes]
+    inbox: tuple[InboxRow, ...] = ()
+
+    @property
+    def write(self) -> TurnWrite:
+        """Say what the batch does with the turn's row."""
+        return TurnWrite(row=self.row, starts=self.row.status is not TurnStatus.QUEUED, ends=self.state.over)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnRequest:
+    """What a turn is asked to be. `items`: its input, in order."""
+
+    session_id: str
+    request_id: str
+    agent: Agent
+    config: RunConfig
+    items: Sequence[NewItem]
+    begins: bool
+    metadata: Mapping[str, str] = field(default_factory=dict)
+
+
+class Acceptance:
+    """Makes turns out of requests."""
+
+    def __init__(self, runtime: Runtime, registry: Registry, rules: SchemaRules) -> None:
+        self._runtime, self._registry, self._rules = runtime, registry, rules
+
+    def turn(self, asked: TurnRequest, recording: Recording) -> NewTurn:
+        """Pin a turn and record its first events.
+
+        Raises Refused(FUNCTION_UNDECLARED): a function has no parameters and no attached worker says them.
+        """
+        pinned = Pinned(agent=self._resolve(asked.agent, asked.config.lookup), config=asked.config)
+        agent_digest, agent = self._runtime.codec.agent(pinned.agent)
+        config_digest, config = self._runtime.codec.config(pinned.config)
+        snapshot = TurnSnapshot(
+            turn_id=self._runtime.ids.new("turn"),
+            session_id=asked.session_id,
+            status=TurnStatus.QUEUED,
+            agent=pinned.agent.name,
+            last_agent=pinned.agent.name,
+            agent_digest=agent_digest,
+            run_config_digest=config_digest,
+            request_id=asked.request_id,
+            max_turns=pinned.config.round_limit,
+        )
+        state = TurnState.of(snapshot, pinned)
+        inbox: tuple[InboxRow, ...] = ()
+        if asked.begins:
+            begun = replace(snapshot, status=TurnStatus.IN_PROGRESS)
+            recording.add(SessionInProgress(), turn_id=state.turn_id)
+            recording.add(TurnCreated(turn=begun), turn_id=state.turn_id)
+            recording.extend(self._runtime.runner.step(state, Begun(items=tuple(asked.items))))
+        else:
+            recording.add(TurnCreated(turn=snapshot), turn_id=state.turn_id)
+            data = self._runtime.codec.input(Steered(items=tuple(asked.items)))
+            inbox = (InboxRow(turn_id=state.turn_id, source="input", data=data),)
+        row = TurnRow(
+            turn_id=state.turn_id,
+            session_id=asked.session_id,
+            status=state.status,
+            snapshot=self._runtime.codec.turn(state.snapshot()),
+            agent_digest=agent_digest,
+            config_digest=config_digest,
+            request_id=asked.request_id,
+        )
+        documents = {agent_digest: agent, config_digest: config}
+        return NewTurn(state=state, row=row, documents=documents, inbox=inbox)
+
+    def _resolve(self, agent: Agent, scopes: tuple[str, ...]) -> Agent:
+        """Give every function its parameters and its strictness."""
+        return replace(agent, functions=tuple(self._function(f, scopes) for f in agent.functions))
+
+    def _function(self, function: FunctionTool, scopes: tuple[str, ...]) -> FunctionTool:
+        if not function.parameters_json:
+            handler = self._registry.handler(function.name, scopes)
+            if handler is None:
+                shown = ", ".join(repr(scope) for scope in scopes)
+                raise refuse(
+                    Reason.FUNCTION_UNDECLARED,
+                    f"The function {function.name!r} has no parameters_json, and no worker that is attached in "
+                    f"the scopes {shown} declares any. Add parameters_json to the agent's tool, or attach a "
+                    "worker that serves the function with its schema.",
+                    function=function.name,
+                    scopes=",".join(scopes),
+                )
+            function = replace(
+                function,
+                parameters_json=handler.parameters_json,
+                description=function.description or handler.description,
+            )
+        if function.strict is None:
+            function = replace(function, strict=self._rules.strict_allows(function.parameters_json))
+        return function

@@ -1,0 +1,290 @@
+"""Driving: `advance(turn_id)` loads, feeds, commits, performs. One task per turn at a time sees to that.
+
+A turn's state is its events. What this process keeps of it is what its own last commit left, and the version
+proves it: after a Conflict it is dropped, loaded and fed again. What a state owes is asked of
+`commands.pending`, so that a first pass and a recovery after a crash take one path.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+
+import structlog
+
+from baton_server.app.asking import Asking
+from baton_server.app.dispatch import Dispatcher
+from baton_server.app.frames import CancelReason
+from baton_server.app.publish import publish
+from baton_server.app.runtime import Runtime
+from baton_server.app.step import CANCEL_TIMER, Step
+from baton_server.app.turn import Driven, Glimpse, Mail
+from baton_server.core.commands import CallModel, StopCalls, pending
+from baton_server.core.events import CancelMode
+from baton_server.core.inputs import GraceOver, Input, Steered
+from baton_server.core.state import Phase, TurnState
+from baton_server.ports.bus import Part
+from baton_server.ports.engine import Engine
+from baton_server.ports.observer import Observer
+from baton_server.ports.store import Committed, Conflict, InboxRow, TurnRow
+
+log = structlog.get_logger(__name__)
+
+
+class Driver:
+    """Drives turns. `engine` and `dispatcher` are given after it is made, since they need it too."""
+
+    engine: Engine
+    dispatcher: Dispatcher
+
+    def __init__(self, runtime: Runtime, observer: Observer) -> None:
+        self._runtime, self._observer = runtime, observer
+        self._turns: dict[str, Driven] = {}
+        self._asking = Asking(runtime, self.feed)
+
+    # -- what others tell it ---------------------------------------------------------------------
+
+    def feed(self, turn_id: str, given: Input) -> asyncio.Future[bool]:
+        """Bring an input to a turn. The future tells, once that is on disk, whether it counted."""
+        counted: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self._driven(turn_id).mailbox.append(Mail(given=given, counted=counted))
+        self.engine.wake(turn_id)
+        return counted
+
+    def look(self, turn_id: str) -> None:
+        """Have the inbox of a turn read: a row was written."""
+        self._driven(turn_id).look = True
+        self.engine.wake(turn_id)
+
+    def adopt(self, state: TurnState, row: TurnRow, done: Committed) -> None:
+        """Drive on a turn that this process has just accepted and begun, with no other one queued."""
+        self._turns[row.turn_id] = Driven(
+            turn_id=row.turn_id, state=state, row=row, session_version=done.session_version, look=False
+        )
+        self._turns[row.turn_id].since = self._runtime.clock.monotonic()
+        self.engine.wake(row.turn_id)
+
+    def peek(self, turn_id: str) -> Glimpse | None:
+        """Look at a turn that is driven here, as its last commit left it; None: ask the store."""
+        driven = self._turns.get(turn_id)
+        if driven is None or driven.row is None or driven.state is None:
+            return None
+        return Glimpse(
+            session_id=driven.row.session_id,
+            status=driven.row.status,
+            open_names=tuple(call.name for call in driven.state.open_calls.values()),
+            config=driven.state.pinned.config,
+            since=driven.since,
+        )
+
+    def resets(self, session_id: str, turn_id: str) -> list[Part]:
+        """Make the resets that a newcomer needs for what is being written; empty turn_id: all turns."""
+        return [
+            driven.live.reset("ATTACHED")
+            for driven in self._turns.values()
+            if driven.live is not None
+            and driven.state is not None
+            and driven.state.session_id == session_id
+            and turn_id in ("", driven.turn_id)
+        ]
+
+    def stop(self) -> None:
+        """Stop what goes on for every turn; nothing of it is lost."""
+        for driven in self._turns.values():
+            driven.let_go()
+
+    # -- advance ---------------------------------------------------------------------------------
+
+    async def advance(self, turn_id: str) -> None:
+        """Feed a turn what has come, commit, and perform what it owes then. Raises StoreUnavailable."""
+        driven = self._driven(turn_id)
+        while True:
+            if driven.state is None and not await self._load(driven):
+                self._end(driven)
+                return
+            if not await self._step(driven):
+                break
+        state = driven.state
+        if state is None or state.over:
+            self._end(driven)
+        else:
+            await self._perform(driven, state)
+
+    async def _step(self, driven: Driven) -> bool:
+        """Feed and commit once; False: there was nothing to feed."""
+        state = driven.state
+        if state is None or state.over:
+            return False
+        rows = await self._rows(driven)
+        mailbox, driven.mailbox = driven.mailbox, []
+        step = Step(self._runtime, self.dispatcher, driven, state)
+        for row, given in rows:
+            step.row_fed(row, given)
+        for mail in mailbox:
+            step.mail(mail)
+        await self._feed_messages(driven, step)
+        if step.idle:
+            self._answer(step)
+            return False
+        if state.over:
+            await self._follow(driven, step)
+        try:
+            done = await self._runtime.store.commit(step.batch())
+        except Conflict as conflict:
+            log.info("another writer was faster", turn_id=driven.turn_id, conflict=str(conflict))
+            self._undo(driven, step, mailbox)
+            return True
+        except BaseException:
+            self._undo(driven, step, mailbox)
+            raise
+        self._committed(driven, step, done)
+        return True
+
+    async def _rows(self, driven: Driven) -> list[tuple[InboxRow, Input]]:
+        """Read what the inbox brought; messages are put aside until a model request can take them."""
+        if not driven.look:
+            return []
+        driven.look = False
+        driven.waiting.clear()
+        fed: list[tuple[InboxRow, Input]] = []
+        for row in await self._runtime.store.inbox.rows(driven.turn_id):
+            given = self._runtime.codec.read_input(row.data)
+            if isinstance(given, Steered):
+                driven.waiting.append((row, given))
+            else:
+                fed.append((row, given))
+        return fed
+
+    async def _feed_messages(self, driven: Driven, step: Step) -> None:
+        state = step.state
+        if state.phase is Phase.QUEUED:
+            session = await self._runtime.store.sessions.get(state.session_id)
+            if session is not None and session.active_turn_id == driven.turn_id:
+                step.begin(driven.waiting)
+                driven.waiting.clear()
+        elif state.takes_messages and not driven.asking:
+            for row, given in driven.waiting:
+                step.row_fed(row, given)
+            driven.waiting.clear()
+
+    async def _follow(self, driven: Driven, step: Step) -> None:
+        """Find out what comes after a turn that ends."""
+        active, queued = True, ""
+        if driven.session_version is None:
+            session = await self._runtime.store.sessions.get(step.row.session_id)
+            waiting = await self._runtime.store.turns.queued(step.row.session_id)
+            queued = next((row.turn_id for row in waiting if row.turn_id != driven.turn_id), "")
+            if session is not None:
+                driven.session_version = session.version
+                active = session.active_turn_id == driven.turn_id
+        step.end(active=active, queued=queued, waiting=driven.waiting)
+        driven.waiting.clear()
+
+    def _undo(self, driven: Driven, step: Step, mailbox: list[Mail]) -> None:
+        for reservation in step.reserved.values():
+            self.dispatcher.release(reservation)
+        driven.mailbox[:0] = mailbox
+        driven.drop()
+
+    def _committed(self, driven: Driven, step: Step, done: Committed) -> None:
+        """Tell everyone what is on disk now."""
+        started = done.events[0].sequence if step.started else step.row.started_sequence
+        driven.row = replace(step.new_row, version=done.turn_version, started_sequence=started)
+        driven.since = self._runtime.clock.monotonic()
+        before: list[Part] = []
+        if step.replied and driven.live is not None:
+            before, driven.live = driven.live.held_back(), None
+        publish(self._runtime, step.row.session_id, step.recording, done, before)
+        for call in step.opened():
+            reservation = step.reserved.get(call.call_id)
+            if reservation is not None:
+                self.dispatcher.deliver(call, reservation)
+            elif call.call_id in step.state.open_calls:
+                self.dispatcher.wait_for_worker(call)
+        cancelled = step.state.cancel is CancelMode.NOW
+        reason = CancelReason.TURN_ENDED if cancelled else CancelReason.SETTLED_ELSEWHERE
+        for output in step.recording.answered:
+            self.dispatcher.forget(output.call_id, output.attempt, reason)
+        for call in step.taken_back():
+            self.dispatcher.wait_for_worker(call)
+        self._answer(step)
+        driven.look = driven.look or done.inbox_left > len(driven.waiting)
+        if step.state.over:
+            self._over(driven, step, done)
+
+    def _over(self, driven: Driven, step: Step, done: Committed) -> None:
+        row = driven.row
+        started = row.started_at if row is not None and row.started_at is not None else done.at
+        self._observer.turn_ended(step.state.snapshot(), step.state.pinned, started, done.at)
+        if step.next_turn_id:
+            self.look(step.next_turn_id)
+
+    def _answer(self, step: Step) -> None:
+        for mail, counted in step.answers:
+            mail.answer(counted)
+
+    # -- performing ------------------------------------------------------------------------------
+
+    async def _perform(self, driven: Driven, state: TurnState) -> None:
+        """Begin what the state owes and does not get yet. Calls are the dispatcher's from their commit on."""
+        for command in pending(state):
+            if isinstance(command, CallModel) and not driven.asking:
+                self._asking.begin(driven, state, command.round)
+            elif isinstance(command, StopCalls) and driven.grace is None:
+                await self._stop_calls(driven, command)
+
+    async def _stop_calls(self, driven: Driven, command: StopCalls) -> None:
+        timers = await self._runtime.store.timers.all()
+        at = next((t.at for t in timers if (t.turn_id, t.name) == (driven.turn_id, CANCEL_TIMER)), 0.0)
+        left = max(0.0, at - self._runtime.clock.wall())
+        self.dispatcher.stop(command.call_ids, left)
+        driven.grace = asyncio.ensure_future(self._end_grace(driven.turn_id, left))
+
+    async def _end_grace(self, turn_id: str, left_s: float) -> None:
+        await self._runtime.clock.sleep(left_s)
+        self.feed(turn_id, GraceOver())
+
+    # -- loading ---------------------------------------------------------------------------------
+
+    async def _load(self, driven: Driven) -> bool:
+        """Rebuild the state from the log; False: the turn is over, or gone."""
+        row = await self._runtime.store.turns.get(driven.turn_id)
+        if row is None:
+            return False
+        state = await self.read(row)
+        driven.state, driven.row = state, row
+        driven.since = self._runtime.clock.monotonic()
+        return not state.over
+
+    async def read(self, row: TurnRow) -> TurnState:
+        """Fold a turn's events into its state, as the log has them."""
+        store, codec = self._runtime.store, self._runtime.codec
+        pinned = await self._runtime.pinned(row.agent_digest, row.config_digest)
+        rows = await store.events.of_turn(row.turn_id)
+        texts = await store.items.texts(row.turn_id)
+        contents = await self._contents(row.session_id, [r.data for r in rows])
+        events = [codec.read_event(r.data, texts, contents) for r in rows]
+        return TurnState.rebuilt(codec.read_turn(row.snapshot), pinned, events)
+
+    async def _contents(self, session_id: str, events: Sequence[bytes]) -> dict[str, bytes]:
+        contents = {}
+        for digest in {d for data in events for d in self._runtime.codec.omitted(data)}:
+            found = await self._runtime.store.documents.content(session_id, digest)
+            contents[digest] = found or b""
+        return contents
+
+    # -- the table -------------------------------------------------------------------------------
+
+    def _driven(self, turn_id: str) -> Driven:
+        if turn_id not in self._turns:
+            self._turns[turn_id] = Driven(turn_id=turn_id)
+        return self._turns[turn_id]
+
+    def _end(self, driven: Driven) -> None:
+        """Let go of a turn that is over; what still came for it came too late."""
+        driven.let_go()
+        for mail in driven.mailbox:
+            mail.answer(False)
+        driven.mailbox.clear()
+        self._turns.pop(driven.turn_id, None)

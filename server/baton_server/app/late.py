@@ -1,0 +1,66 @@
+"""Results that did not count: the same one again is answered as at first, any other is discarded and shown."""
+
+from __future__ import annotations
+
+from baton_server.app.frames import Ack, ResultVerdict
+from baton_server.app.publish import publish
+from baton_server.app.recording import Recording
+from baton_server.app.runtime import Runtime
+from baton_server.core.errors import Failure, Reason
+from baton_server.core.events import ResultDiscarded
+from baton_server.core.inputs import CallSettled
+from baton_server.ports.store import Batch, CallRow, CallState, Conflict
+
+
+def stale(row: CallRow, attempt: int) -> Failure:
+    """Say why a result for a call that is not the sender's any more is not taken."""
+    if row.state is CallState.SETTLED:
+        by = "a worker" if row.settled_attempt else "something else"
+        return Failure(
+            reason=Reason.CALL_SETTLED,
+            message=f"The call {row.call_id} was settled before by {by}; the first result stays.",
+            metadata={"call_id": row.call_id, "settled_by": "worker" if row.settled_attempt else "outside"},
+        )
+    return Failure(
+        reason=Reason.ATTEMPT_STALE,
+        message=f"Attempt {attempt} of the call {row.call_id} was replaced by attempt {row.attempt}.",
+        metadata={"attempt": str(attempt), "current_attempt": str(row.attempt)},
+    )
+
+
+async def discard(runtime: Runtime, row: CallRow, given: CallSettled, failure: Failure) -> None:
+    """Record that a result was not taken; a session that is gone needs no record."""
+    recording = Recording(runtime.codec)
+    recording.add(
+        ResultDiscarded(
+            call_id=given.call_id,
+            attempt=given.attempt,
+            worker_id=given.worker_id,
+            failure=failure,
+            result_digest=given.digest,
+        ),
+        turn_id=row.turn_id,
+    )
+    try:
+        done = await runtime.store.commit(Batch(session_id=row.session_id, events=tuple(recording.events)))
+    except Conflict:
+        return
+    publish(runtime, row.session_id, recording, done)
+
+
+async def late_ack(runtime: Runtime, given: CallSettled) -> Ack:
+    """Answer a worker's result that did not settle its call."""
+    row = await runtime.store.calls.get(given.call_id)
+    if row is None:
+        failure = Failure(
+            reason=Reason.CALL_NOT_FOUND,
+            message=f"There was never a call {given.call_id!r}, or its session was deleted.",
+            metadata={"call_id": given.call_id},
+        )
+        return Ack(call_id=given.call_id, attempt=given.attempt, verdict=ResultVerdict.DISCARDED, failure=failure)
+    settled_by_this = row.state is CallState.SETTLED and row.settled_attempt == given.attempt
+    if settled_by_this and row.result_digest == given.digest:
+        return Ack(call_id=given.call_id, attempt=given.attempt, verdict=ResultVerdict.DURABLE)
+    failure = stale(row, given.attempt)
+    await discard(runtime, row, given, failure)
+    return Ack(call_id=given.call_id, attempt=given.attempt, verdict=ResultVerdict.DISCARDED, failure=failure)

@@ -1,0 +1,28 @@
+"""Tell watchers what was committed: the stored bytes, encoded once for all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from baton_server.app.recording import Recording
+from baton_server.app.runtime import Runtime
+from baton_server.ports.bus import Part
+from baton_server.ports.store import Committed
+
+
+def publish(
+    runtime: Runtime, session_id: str, recording: Recording, done: Committed, before: Sequence[Part] = ()
+) -> None:
+    """Publish the events of a commit, behind fragments that were still held back (`before`)."""
+    if not runtime.bus.heard(session_id):
+        return
+    parts = [
+        Part(
+            sequence=row.sequence,
+            turn_id=row.turn_id,
+            data=runtime.parts.event_part(row.data),
+            edge=edge,
+        )
+        for row, edge in zip(done.events, recording.edges, strict=True)
+    ]
+    runtime.bus.publish(session_id, (*before, *parts))

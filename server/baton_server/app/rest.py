@@ -1,0 +1,64 @@
+"""Rest: when a turn, or a session, waits for nobody but the outside, so that Run and Watch may end.
+
+A turn rests when it is over, or WAITING with only calls left whose names nobody serves, for `unserved_grace`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from baton_server.app.drive import Driver
+from baton_server.app.registry import Registry
+from baton_server.app.runtime import Runtime
+from baton_server.app.turn import Glimpse
+from baton_server.core.agents import DEFAULT_UNSERVED_GRACE_S
+from baton_server.core.events import TERMINAL, TurnStatus
+
+
+class Rest:
+    """Tells how long something may still go on."""
+
+    def __init__(self, runtime: Runtime, registry: Registry, driver: Driver) -> None:
+        self._runtime, self._registry, self._driver = runtime, registry, driver
+        self._began = runtime.clock.monotonic()
+
+    async def turn_left(self, session_id: str, turn_id: str) -> float | None:
+        """Say in how many seconds a turn rests if nothing changes: 0: it does, inf: it works, None: it is gone."""
+        seen = self._driver.peek(turn_id) or await self._read(turn_id)
+        if seen is None or seen.session_id != session_id:
+            return None
+        if seen.status in TERMINAL:
+            return 0.0
+        if seen.status is not TurnStatus.WAITING:
+            return math.inf
+        return self._unserved_left(seen.open_names, seen)
+
+    async def session_left(self, session_id: str) -> float | None:
+        """Say in how many seconds a session rests if nothing changes. As `turn_left`."""
+        session = await self._runtime.store.sessions.get(session_id)
+        if session is None:
+            return None
+        if not session.active_turn_id:
+            return 0.0
+        return await self.turn_left(session_id, session.active_turn_id)
+
+    async def _read(self, turn_id: str) -> Glimpse | None:
+        row = await self._runtime.store.turns.get(turn_id)
+        if row is None:
+            return None
+        names: tuple[str, ...] = ()
+        if row.status is TurnStatus.WAITING:
+            calls = await self._runtime.store.calls.open_in(row.session_id)
+            names = tuple(call.name for call in calls if call.turn_id == turn_id)
+        config = await self._runtime.config(row.config_digest)
+        return Glimpse(session_id=row.session_id, status=row.status, open_names=names, config=config, since=self._began)
+
+    def _unserved_left(self, names: Sequence[str], seen: Glimpse) -> float:
+        since = [self._registry.unserved_since(name, seen.config.lookup) for name in names]
+        if not names or any(moment is None for moment in since):
+            return math.inf
+        said = seen.config.unserved_grace_s
+        grace = DEFAULT_UNSERVED_GRACE_S if said is None else said
+        latest = max(seen.since, *(moment for moment in since if moment is not None))
+        return max(0.0, latest + grace - self._runtime.clock.monotonic())

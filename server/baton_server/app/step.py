@@ -1,0 +1,293 @@
+"""One step of a turn: feed what has come, and make the batch that records what follows.
+
+Nothing is awaited here: a `Step` is built from what the driver has read, and the driver commits it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from baton_server.app.dispatch import Dispatcher, Reservation
+from baton_server.app.recording import Recording
+from baton_server.app.runtime import Runtime
+from baton_server.app.turn import Driven, Mail
+from baton_server.core import ids
+from baton_server.core.commands import StopCalls, pending
+from baton_server.core.events import CancelMode, SessionIdle, SessionInProgress, TurnCreated, TurnStatus
+from baton_server.core.inputs import (
+    AttemptFailed,
+    Begun,
+    CallSettled,
+    CallsUnheld,
+    CancelAsked,
+    Input,
+    ModelReplied,
+    NewItem,
+    Steered,
+    TextCutOff,
+)
+from baton_server.core.state import Phase, TurnState
+from baton_server.ports.store import (
+    Batch,
+    CallRow,
+    CallState,
+    InboxRow,
+    Requeue,
+    SessionWrite,
+    Settled,
+    SettleGuard,
+    TimerRow,
+    TurnRow,
+    TurnWrite,
+)
+
+CANCEL_TIMER = "cancel"
+"""Name of the timer that ends the grace of a cancel."""
+
+
+class Step:
+    """What one feeding gave. `replied`: a model's reply is in it, so held-back text goes out with its events."""
+
+    def __init__(self, runtime: Runtime, dispatcher: Dispatcher, driven: Driven, state: TurnState) -> None:
+        assert driven.row is not None
+        self._runtime, self._dispatcher, self._driven = runtime, dispatcher, driven
+        self.state, self.row = state, driven.row
+        self.recording = Recording(runtime.codec)
+        self.reserved: dict[str, Reservation] = {}
+        self.replied = False
+        self.requeued: list[AttemptFailed] = []
+        self.answers: list[tuple[Mail, bool]] = []
+        self.next_turn_id = ""
+        self._known = set(state.calls)
+        self._was_waiting = state.status is TurnStatus.WAITING
+        self._was_queued = state.phase is Phase.QUEUED
+        self._guards: dict[str, SettleGuard] = {}
+        self._digests: dict[str, str] = {}
+        self._consumed: list[tuple[str, int]] = []
+        self._timers: list[TimerRow] = []
+        self._carried: list[InboxRow] = []
+        self._next_write: TurnWrite | None = None
+        self._active = True
+
+    @property
+    def idle(self) -> bool:
+        """Tell whether there is nothing to write."""
+        return not self.recording.events and not self._consumed
+
+    @property
+    def started(self) -> bool:
+        """Tell whether the turn has begun with this step."""
+        return self._was_queued and self.state.phase is not Phase.QUEUED
+
+    # -- feeding ---------------------------------------------------------------------------------
+
+    def row_fed(self, row: InboxRow, given: Input) -> None:
+        """Feed a row of the inbox."""
+        self._consumed.append((row.turn_id, row.n))
+        self._feed(given)
+
+    def mail(self, mail: Mail) -> None:
+        """Feed what this process brought."""
+        counted = self._feed(mail.given)
+        if counted and isinstance(mail.given, CallSettled):
+            given = mail.given
+            self._guards[given.call_id] = SettleGuard(call_id=given.call_id, attempt=given.attempt)
+        self.answers.append((mail, counted))
+
+    def begin(self, rows: Iterable[tuple[InboxRow, Steered]]) -> None:
+        """Start a turn that was queued, with all the input that waits for it."""
+        items: list[NewItem] = []
+        for row, given in rows:
+            self._consumed.append((row.turn_id, row.n))
+            items.extend(given.items)
+        self._feed(Begun(items=tuple(items)))
+
+    def _feed(self, given: Input) -> bool:
+        if isinstance(given, CancelAsked) and given.mode is CancelMode.NOW and self._driven.live is not None:
+            self._take(TextCutOff(text=self._driven.live.text()))
+        counted = self._take(given)
+        if isinstance(given, ModelReplied) and counted:
+            self.replied = True
+            self._assign()
+        if isinstance(given, CallSettled) and counted:
+            self._digests[given.call_id] = given.digest
+        if isinstance(given, AttemptFailed) and given.call_id in self.state.open_calls:
+            self.requeued.append(given)
+        if isinstance(given, CancelAsked) and counted:
+            self._cancelled(given)
+        return counted
+
+    def _take(self, given: Input) -> bool:
+        events = self._runtime.runner.step(self.state, given)
+        self.recording.extend(events)
+        return bool(events)
+
+    def _assign(self) -> None:
+        """Set workers aside for the calls that have opened; under a cancel those without one are settled."""
+        scopes = self.state.pinned.config.lookup
+        for call in self.state.open_calls.values():
+            if call.call_id not in self._known:
+                reservation = self._dispatcher.reserve(call.name, scopes)
+                if reservation is not None:
+                    self.reserved[call.call_id] = reservation
+        if self.state.cancel is not None:
+            self._settle_unheld()
+
+    def _cancelled(self, given: CancelAsked) -> None:
+        self._settle_unheld()
+        if any(isinstance(command, StopCalls) for command in pending(self.state)):
+            at = self._runtime.clock.wall() + given.grace_s
+            self._timers.append(TimerRow(turn_id=self.state.turn_id, name=CANCEL_TIMER, at=at))
+
+    def _settle_unheld(self) -> None:
+        held = self._dispatcher.leases
+        unheld = tuple(c for c in self.state.open_calls if c not in self.reserved and held.get(c) is None)
+        if unheld:
+            self._take(CallsUnheld(call_ids=unheld))
+
+    # -- the end of the turn ---------------------------------------------------------------------
+
+    def end(self, *, active: bool, queued: str, waiting: Iterable[tuple[InboxRow, Steered]]) -> None:
+        """Say what comes after the turn: messages that it did not take, a queued turn, or rest.
+
+        A turn that ends before it began takes its input with it; one that was not the session's `active`
+        turn changes nothing else of the session.
+        """
+        carried = list(waiting)
+        self._active = active
+        if self._was_queued:
+            self._consumed.extend((row.turn_id, row.n) for row, _ in carried)
+            carried = []
+        if not active:
+            return
+        if carried:
+            self._carry(carried)
+        else:
+            self.next_turn_id = queued
+        if not self.next_turn_id:
+            self.recording.add(SessionIdle())
+        elif self._was_waiting:
+            self.recording.add(SessionInProgress())
+
+    def _carry(self, carried: list[tuple[InboxRow, Steered]]) -> None:
+        """Make the turn that takes steered messages which this one did not take any more."""
+        turn_id = self._runtime.ids.new("turn")
+        snapshot = replace(
+            TurnState.of(self.state.snapshot(), self.state.pinned).snapshot(), turn_id=turn_id, request_id=""
+        )
+        count = sum(len(given.items) for _, given in carried)
+        self.recording.add(
+            TurnCreated(turn=snapshot, carried_item_ids=tuple(ids.item_id(turn_id, n) for n in range(count))),
+            turn_id=turn_id,
+        )
+        for row, _ in carried:
+            self._consumed.append((row.turn_id, row.n))
+            self._carried.append(InboxRow(turn_id=turn_id, source=row.source, data=row.data))
+        self.next_turn_id = turn_id
+        self._next_write = TurnWrite(
+            row=TurnRow(
+                turn_id=turn_id,
+                session_id=self.row.session_id,
+                status=TurnStatus.QUEUED,
+                snapshot=self._runtime.codec.turn(snapshot),
+                agent_digest=self.row.agent_digest,
+                config_digest=self.row.config_digest,
+                request_id="",
+            )
+        )
+
+    # -- the batch -------------------------------------------------------------------------------
+
+    def batch(self) -> Batch:
+        """Make the batch that records the step."""
+        state = self.state
+        self.new_row = replace(self.row, status=state.status, snapshot=self._runtime.codec.turn(state.snapshot()))
+        cleared = ((state.turn_id, CANCEL_TIMER),) if state.over and state.cancel is not None else ()
+        return Batch(
+            session_id=self.row.session_id,
+            session=self._session_write(),
+            turn=TurnWrite(
+                row=self.new_row,
+                expected_version=self.row.version,
+                starts=self.started,
+                ends=state.over,
+            ),
+            next_turn=self._next_write,
+            settles=tuple(self._guards.values()),
+            events=tuple(self.recording.events),
+            contents=self.recording.contents,
+            calls_opened=tuple(self.opened()),
+            calls_settled=tuple(self._settled()),
+            requeues=tuple(Requeue(call_id=f.call_id, attempt=f.attempt) for f in self.requeued),
+            timers_set=() if state.over else tuple(self._timers),
+            timers_cleared=cleared,
+            inbox_added=tuple(self._carried),
+            inbox_consumed=tuple(self._consumed),
+        )
+
+    def opened(self) -> list[CallRow]:
+        """List the calls that the step opened, as rows: leased, queued, or settled at once."""
+        answered = {output.call_id for output in self.recording.answered}
+        rows = []
+        for call in self.recording.opened:
+            reservation = self.reserved.get(call.call_id)
+            row = CallRow(
+                call_id=call.call_id,
+                session_id=self.row.session_id,
+                turn_id=self.row.turn_id,
+                name=call.name,
+                agent=self.state.pinned.agent.name,
+                arguments=call.arguments,
+                scopes=self.state.pinned.config.lookup,
+            )
+            if call.call_id in answered:
+                row = replace(row, state=CallState.SETTLED)
+            elif reservation is not None:
+                worker = reservation.worker
+                row = replace(
+                    row,
+                    state=CallState.LEASED,
+                    attempt=1,
+                    worker_id=worker.worker_id,
+                    instance_id=worker.instance_id,
+                )
+            rows.append(row)
+        return rows
+
+    def taken_back(self) -> list[CallRow]:
+        """List the calls that the step queued again."""
+        return [
+            CallRow(
+                call_id=failed.call_id,
+                session_id=self.row.session_id,
+                turn_id=self.row.turn_id,
+                name=self.state.calls[failed.call_id].call.name,
+                agent=self.state.pinned.agent.name,
+                arguments="",
+                scopes=self.state.pinned.config.lookup,
+            )
+            for failed in self.requeued
+        ]
+
+    def _session_write(self) -> SessionWrite:
+        """Say what becomes of the session's row; only a turn that ends needs the session to be as it was."""
+        write = SessionWrite(status=self.recording.status)
+        if not self.state.over:
+            return write
+        return replace(
+            write,
+            expected_version=self._driven.session_version,
+            bump=True,
+            active_turn_id=self.next_turn_id if self._active else None,
+            add_usage=self.state.usage,
+        )
+
+    def _settled(self) -> Iterable[Settled]:
+        for output in self.recording.answered:
+            yield Settled(
+                call_id=output.call_id,
+                attempt=output.attempt,
+                worker_id=output.worker_id,
+                digest=self._digests.get(output.call_id, ""),
+            )

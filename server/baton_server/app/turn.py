@@ -1,0 +1,81 @@
+"""A turn that is driven in this process: its state, its mailbox, and what goes on for it."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+
+from baton_server.app.live import LiveRound
+from baton_server.core.agents import RunConfig
+from baton_server.core.events import TurnStatus
+from baton_server.core.inputs import Input, Steered
+from baton_server.core.state import TurnState
+from baton_server.ports.store import InboxRow, TurnRow
+
+
+@dataclass(slots=True, kw_only=True)
+class Mail:
+    """Something that this process brings to a turn. `counted` is told, once it is on disk, whether it counted."""
+
+    given: Input
+    counted: asyncio.Future[bool]
+
+    def answer(self, counted: bool) -> None:
+        """Tell the sender, unless it has gone."""
+        if not self.counted.done():
+            self.counted.set_result(counted)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Glimpse:
+    """How a driven turn stands on disk, without asking the disk. `since`: its last change (monotonic seconds)."""
+
+    session_id: str
+    status: TurnStatus
+    open_names: tuple[str, ...]
+    config: RunConfig
+    since: float
+
+
+@dataclass(slots=True, kw_only=True)
+class Driven:
+    """A turn in the hands of this process.
+
+    `state` None: to be loaded. `row`: the turn's row as this process last wrote or read it; its version fences.
+    `session_version`: the session's version at which no turn was queued behind this one; None: not known.
+    `look`: the inbox may hold rows that were not read. `waiting`: steered rows that wait for a model request.
+    `history` None: to be loaded when the model is asked. `since`: when it last changed (monotonic seconds).
+    """
+
+    turn_id: str
+    state: TurnState | None = None
+    row: TurnRow | None = None
+    session_version: int | None = None
+    history: list[str] | None = None
+    mailbox: list[Mail] = field(default_factory=list)
+    look: bool = True
+    waiting: list[tuple[InboxRow, Steered]] = field(default_factory=list)
+    model: asyncio.Task[None] | None = None
+    model_round: int = 0
+    live: LiveRound | None = None
+    since: float = 0.0
+    grace: asyncio.Task[None] | None = None
+
+    @property
+    def asking(self) -> bool:
+        """Tell whether the request of the round that the state owes is under way."""
+        return self.model is not None and self.state is not None and self.model_round == self.state.rounds + 1
+
+    def drop(self) -> None:
+        """Forget what is known, so that it is loaded again: another writer was faster."""
+        self.state = self.row = self.session_version = None
+        self.waiting.clear()
+        self.look = True
+
+    def let_go(self) -> None:
+        """Stop what goes on for the turn."""
+        for task in (self.model, self.grace):
+            if task is not None:
+                task.cancel()
+        self.model = self.grace = None
+        self.live = None

@@ -1,0 +1,194 @@
+"""Watching: a session's log from any point, gap-free, then live with fragments.
+
+Facts come from the log or, when the sequence is the very next, from the bus; a watcher that was too slow is
+caught up from the log. Fragments come from the bus alone, behind a reset for who came in the middle.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from baton_server.app.drive import Driver
+from baton_server.app.rest import Rest
+from baton_server.app.runtime import Runtime
+from baton_server.core.errors import Reason, refuse
+from baton_server.ports.bus import Part, Subscription
+
+PAGE = 500
+"""Events read from the log at once."""
+
+
+class Follow(Enum):
+    """Until when a watch goes on: `baton.v1.Follow`."""
+
+    REST = "REST"
+    FOREVER = "FOREVER"
+    NONE = "NONE"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watch:
+    """What is watched. `turn_id` empty: the whole session; else its events alone, and its rest."""
+
+    session_id: str
+    after_sequence: int = 0
+    follow: Follow = Follow.REST
+    deltas: bool = True
+    turn_id: str = ""
+
+
+class Watcher:
+    """Serves watches."""
+
+    def __init__(self, runtime: Runtime, driver: Driver, rest: Rest) -> None:
+        self._runtime, self._driver, self._rest = runtime, driver, rest
+
+    async def parts(self, watch: Watch) -> AsyncIterator[Sequence[bytes]]:
+        """Stream lists of encoded parts; the last one is a heartbeat with the point to resume from.
+
+        Raises Refused(SESSION_NOT_FOUND, SEQUENCE_AHEAD), the former also when the session is deleted.
+        """
+        subscription = self._runtime.bus.subscribe(watch.session_id)
+        try:
+            view = _View(self._runtime, self._driver, watch, subscription)
+            await view.check()
+            async for parts in view.catch_up():
+                yield parts
+            if watch.follow is not Follow.NONE:
+                async for parts in self._live(view):
+                    yield parts
+            yield (view.heartbeat(),)
+        finally:
+            subscription.close()
+
+    async def _live(self, view: _View) -> AsyncIterator[Sequence[bytes]]:
+        resets = view.resets()
+        if resets:
+            yield resets
+        while True:
+            if view.behind:
+                async for parts in view.catch_up():
+                    yield parts
+            left = await self._left(view.watch) if view.edge or view.timed else math.inf
+            if left is None:
+                raise gone(view.watch.session_id)
+            view.edge, view.timed = False, 0.0 < left < math.inf
+            if left == 0.0:
+                async for parts in view.catch_up():
+                    yield parts
+                return
+            beat = self._runtime.limits.watch_heartbeat_s
+            woken = await view.subscription.wait(min(left, beat))
+            if view.subscription.closed:
+                raise gone(view.watch.session_id)
+            if not woken and left >= beat:
+                yield (view.heartbeat(),)
+                continue
+            view.edge = view.edge or not woken
+            async for parts in view.news():
+                yield parts
+
+    async def _left(self, watch: Watch) -> float | None:
+        if watch.follow is Follow.FOREVER:
+            return math.inf
+        if watch.turn_id:
+            return await self._rest.turn_left(watch.session_id, watch.turn_id)
+        return await self._rest.session_left(watch.session_id)
+
+
+class _View:
+    """How far one watcher has come.
+
+    `edge`: it may rest; `timed`: it rests by itself unless something changes; `behind`: the log has more.
+    """
+
+    def __init__(self, runtime: Runtime, driver: Driver, watch: Watch, subscription: Subscription) -> None:
+        self._runtime, self._driver, self.watch, self.subscription = runtime, driver, watch, subscription
+        self._seen = watch.after_sequence
+        self.edge, self.timed, self.behind = True, False, False
+
+    async def check(self) -> None:
+        """Refuse what cannot be watched."""
+        session = await self._runtime.store.sessions.get(self.watch.session_id)
+        if session is None:
+            raise gone(self.watch.session_id)
+        if self.watch.after_sequence > session.last_sequence:
+            raise refuse(
+                Reason.SEQUENCE_AHEAD,
+                f"after_sequence {self.watch.after_sequence} is above the session's last sequence "
+                f"{session.last_sequence}. Resume with a sequence that a watch of this session gave.",
+                after_sequence=str(self.watch.after_sequence),
+                last_sequence=str(session.last_sequence),
+            )
+
+    async def catch_up(self) -> AsyncIterator[Sequence[bytes]]:
+        """Read the log from where the watcher is to its end."""
+        self.behind = False
+        while True:
+            rows = await self._runtime.store.events.after(self.watch.session_id, self._seen, PAGE)
+            if not rows:
+                return
+            self._seen = rows[-1].sequence
+            wanted = [r for r in rows if self.watch.turn_id in ("", r.turn_id)]
+            parts = [self._runtime.parts.event_part(row.data) for row in wanted]
+            if parts:
+                yield parts
+
+    async def news(self) -> AsyncIterator[Sequence[bytes]]:
+        """Take what the bus brought; after a gap, which the log closes, fragments begin anew."""
+        taken, made = self._take(fragments=self.watch.deltas)
+        if not taken:
+            self.edge = True  # nudged: who serves what has changed
+        if made:
+            yield made
+        if self.behind:
+            self.edge = True
+            async for parts in self.catch_up():
+                yield parts
+            resets = self.resets()
+            if resets:
+                yield resets
+
+    def resets(self) -> list[bytes]:
+        """Make the resets that a newcomer needs. Fragments that the bus brought before are in them."""
+        if not self.watch.deltas:
+            return []
+        resets = [part.data for part in self._driver.resets(self.watch.session_id, self.watch.turn_id)]
+        return [*self._take(fragments=False)[1], *resets]
+
+    def _take(self, *, fragments: bool) -> tuple[bool, list[bytes]]:
+        """Take what the bus brought: facts as long as each is the very next, and fragments if asked for."""
+        self.behind = self.behind or self.subscription.lost
+        taken = self.subscription.take()
+        made: list[bytes] = []
+        for part in taken:
+            if part.sequence == 0:
+                if fragments and not self.behind and self._wanted(part):
+                    made.append(part.data)
+            elif part.sequence == self._seen + 1 and not self.behind:
+                self._seen += 1
+                self.edge = self.edge or part.edge
+                if self._wanted(part):
+                    made.append(part.data)
+            elif part.sequence > self._seen:
+                self.behind = True
+        return bool(taken), made
+
+    def heartbeat(self) -> bytes:
+        """Say where the watcher stands."""
+        return self._runtime.parts.heartbeat_part(self._seen, self._runtime.clock.wall())
+
+    def _wanted(self, part: Part) -> bool:
+        return self.watch.turn_id in ("", part.turn_id)
+
+
+def gone(session_id: str) -> Exception:
+    """Say that there is no such session, or that it was deleted."""
+    return refuse(
+        Reason.SESSION_NOT_FOUND,
+        f"There is no session {session_id!r}; it was deleted, has expired, or never was.",
+        session_id=session_id,
+    )

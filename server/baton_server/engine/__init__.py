@@ -1,0 +1,1 @@
+"""Engines: adapters of `ports.engine` that keep turns driven."""
