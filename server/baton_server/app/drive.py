@@ -41,6 +41,8 @@ class Driver:
     def __init__(self, runtime: Runtime, observer: Observer) -> None:
         self._runtime, self._observer = runtime, observer
         self._turns: dict[str, Driven] = {}
+        self._calm = asyncio.Event()
+        self.draining = False
         self._asking = Asking(runtime, self.feed)
 
     # -- what others tell it ---------------------------------------------------------------------
@@ -89,6 +91,12 @@ class Driver:
             and turn_id in ("", driven.turn_id)
         ]
 
+    async def quiet(self) -> None:
+        """Wait, while draining, until no model request is under way and no worker holds a call."""
+        while self._busy():
+            self._calm.clear()
+            await self._calm.wait()
+
     def stop(self) -> None:
         """Stop what goes on for every turn; nothing of it is lost."""
         for driven in self._turns.values():
@@ -110,6 +118,7 @@ class Driver:
             self._end(driven)
         else:
             await self._perform(driven, state)
+        self._calm.set()
 
     async def _step(self, driven: Driven) -> bool:
         """Feed and commit once; False: there was nothing to feed."""
@@ -229,10 +238,14 @@ class Driver:
     async def _perform(self, driven: Driven, state: TurnState) -> None:
         """Begin what the state owes and does not get yet. Calls are the dispatcher's from their commit on."""
         for command in pending(state):
-            if isinstance(command, CallModel) and not driven.asking:
+            if isinstance(command, CallModel) and not driven.asking and not self.draining:
                 self._asking.begin(driven, state, command.round)
             elif isinstance(command, StopCalls) and driven.grace is None:
                 await self._stop_calls(driven, command)
+
+    def _busy(self) -> bool:
+        asking = any(driven.asking or driven.mailbox for driven in self._turns.values())
+        return asking or any(lease.worker is not None for _, lease in self.dispatcher.leases)
 
     async def _stop_calls(self, driven: Driven, command: StopCalls) -> None:
         timers = await self._runtime.store.timers.all()

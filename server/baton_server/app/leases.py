@@ -27,11 +27,15 @@ class Leased:
 
     def expired(self, now: float, limits: Limits) -> bool:
         """Tell whether the worker's right to the attempt has ended: it is gone, or fell silent."""
+        return now > self.until(limits)
+
+    def until(self, limits: Limits) -> float:
+        """Say until when the attempt is the worker's, if nothing more is heard of it (monotonic seconds)."""
         if self.worker is None:
-            return now - self.since > limits.registration_grace_s
+            return self.since + limits.registration_grace_s
         if self.worker.lost_at is not None:
-            return now - self.worker.lost_at > limits.registration_grace_s
-        return now - self.worker.heard_at > limits.lease_s
+            return self.worker.lost_at + limits.registration_grace_s
+        return self.worker.heard_at + limits.lease_s
 
     def unacked(self, now: float, limits: Limits) -> bool:
         """Tell whether the call seems not to have arrived at a worker that is attached."""

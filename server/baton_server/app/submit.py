@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
+
+import structlog
 
 from baton_server.app.accept import Acceptance, NewTurn, TurnRequest
 from baton_server.app.drive import Driver
@@ -17,9 +20,10 @@ from baton_server.app.requests import Request, once
 from baton_server.app.runtime import Runtime
 from baton_server.app.watch import gone
 from baton_server.core.agents import RunConfig
-from baton_server.core.errors import Failure, Reason, refuse
-from baton_server.core.events import TERMINAL, ResultDiscarded
+from baton_server.core.errors import BatonError, Failure, Reason, refuse
+from baton_server.core.events import TERMINAL, CancelMode, ResultDiscarded
 from baton_server.core.inputs import CallSettled, CancelAsked, NewItem, Steered
+from baton_server.core.submissions import CancelOf, NewMessages, ResultFor, Submission
 from baton_server.ports.store import (
     Batch,
     CallRow,
@@ -29,7 +33,10 @@ from baton_server.ports.store import (
     SessionWrite,
     Settled,
     SettleGuard,
+    StoreUnavailable,
 )
+
+log = structlog.get_logger(__name__)
 
 
 class IfBusy(StrEnum):
@@ -51,32 +58,6 @@ class InputStatus(StrEnum):
     DUPLICATE = "DUPLICATE"
     CANCELLING = "CANCELLING"
     ALREADY_ENDED = "ALREADY_ENDED"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MessagesInput:
-    """Messages, as items."""
-
-    items: tuple[NewItem, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ResultInput:
-    """The result of a call, from outside."""
-
-    turn_id: str
-    settled: CallSettled
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CancelInput:
-    """Ends a turn."""
-
-    turn_id: str
-    asked: CancelAsked
-
-
-SubmittedInput = MessagesInput | ResultInput | CancelInput
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,9 +83,24 @@ class Submissions:
 
     def __init__(self, runtime: Runtime, acceptance: Acceptance, driver: Driver) -> None:
         self._runtime, self._acceptance, self._driver = runtime, acceptance, driver
+        self._abandoning: set[asyncio.Task[None]] = set()
+
+    def abandon(self, session_id: str, turn_id: str) -> None:
+        """Cancel the turn of a caller who went away and had asked for that. Never waits."""
+        task = asyncio.ensure_future(self._abandon(session_id, turn_id))
+        self._abandoning.add(task)
+        task.add_done_callback(self._abandoning.discard)
+
+    async def _abandon(self, session_id: str, turn_id: str) -> None:
+        request = Request(rpc="Abandon", session_id=session_id, request_id=turn_id, digest="")
+        asked = CancelAsked(mode=CancelMode.NOW, reason="the caller went away")
+        try:
+            await self.submit(request, session_id, (CancelOf(turn_id=turn_id, asked=asked),), IfBusy.STEER)
+        except (BatonError, StoreUnavailable) as error:
+            log.warning("the turn of a caller who went away goes on", turn_id=turn_id, error=str(error))
 
     async def submit(
-        self, request: Request, session_id: str, inputs: Sequence[SubmittedInput], if_busy: IfBusy
+        self, request: Request, session_id: str, inputs: Sequence[Submission], if_busy: IfBusy
     ) -> Submitted:
         """Put a batch into a session.
 
@@ -167,15 +163,15 @@ class _Plan:
         self._guards: list[SettleGuard] = []
         self._settles: list[Settled] = []
 
-    async def add(self, given: SubmittedInput) -> None:
+    async def add(self, given: Submission) -> None:
         """Decide about one input."""
         match given:
-            case MessagesInput(items=items):
+            case NewMessages(items=items):
                 self._messages.extend(items)
                 self._outcomes.append(None)
-            case ResultInput():
+            case ResultFor():
                 self._outcomes.append(await self._result(given))
-            case CancelInput():
+            case CancelOf():
                 self._outcomes.append(await self._cancel(given))
 
     async def finish(self) -> None:
@@ -249,7 +245,7 @@ class _Plan:
         )
         return self._acceptance.turn(asked, self.recording)
 
-    async def _result(self, given: ResultInput) -> Outcome:
+    async def _result(self, given: ResultFor) -> Outcome:
         call = await self._runtime.store.calls.get(given.settled.call_id)
         known = call is not None and call.session_id == self._session.session_id
         if call is None or not known or call.turn_id != given.turn_id:
@@ -284,7 +280,7 @@ class _Plan:
         )
         return Outcome(status=InputStatus.DISCARDED, turn_id=call.turn_id, failure=failure)
 
-    async def _cancel(self, given: CancelInput) -> Outcome:
+    async def _cancel(self, given: CancelOf) -> Outcome:
         turn = await self._runtime.store.turns.get(given.turn_id)
         if turn is None or turn.session_id != self._session.session_id:
             raise turn_not_found(given.turn_id)

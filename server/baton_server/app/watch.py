@@ -6,6 +6,7 @@ caught up from the log. Fragments come from the bus alone, behind a reset for wh
 
 from __future__ import annotations
 
+import asyncio
 import math
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
@@ -46,14 +47,19 @@ class Watcher:
     def __init__(self, runtime: Runtime, driver: Driver, rest: Rest) -> None:
         self._runtime, self._driver, self._rest = runtime, driver, rest
 
-    async def parts(self, watch: Watch) -> AsyncIterator[Sequence[bytes]]:
+    async def parts(
+        self, watch: Watch, until: asyncio.Event | None = None, then: Follow = Follow.REST
+    ) -> AsyncIterator[Sequence[bytes]]:
         """Stream lists of encoded parts; the last one is a heartbeat with the point to resume from.
 
-        Raises Refused(SESSION_NOT_FOUND, SEQUENCE_AHEAD), the former also when the session is deleted.
+        `until`: once it is set, `then` takes the place of `watch.follow`. Raises Refused(SESSION_NOT_FOUND,
+        SEQUENCE_AHEAD), the former also when the session is deleted.
         """
         subscription = self._runtime.bus.subscribe(watch.session_id)
+        turning = None if until is None else asyncio.ensure_future(_nudge(until, subscription))
         try:
             view = _View(self._runtime, self._driver, watch, subscription)
+            view.until, view.then = until, then
             await view.check()
             async for parts in view.catch_up():
                 yield parts
@@ -62,6 +68,8 @@ class Watcher:
                     yield parts
             yield (view.heartbeat(),)
         finally:
+            if turning is not None:
+                turning.cancel()
             subscription.close()
 
     async def _live(self, view: _View) -> AsyncIterator[Sequence[bytes]]:
@@ -72,7 +80,7 @@ class Watcher:
             if view.behind:
                 async for parts in view.catch_up():
                     yield parts
-            left = await self._left(view.watch) if view.edge or view.timed else math.inf
+            left = await self._left(view) if view.edge or view.timed else math.inf
             if left is None:
                 raise gone(view.watch.session_id)
             view.edge, view.timed = False, 0.0 < left < math.inf
@@ -91,9 +99,10 @@ class Watcher:
             async for parts in view.news():
                 yield parts
 
-    async def _left(self, watch: Watch) -> float | None:
-        if watch.follow is Follow.FOREVER:
-            return math.inf
+    async def _left(self, view: _View) -> float | None:
+        watch = view.watch
+        if view.follow is not Follow.REST:
+            return math.inf if view.follow is Follow.FOREVER else 0.0
         if watch.turn_id:
             return await self._rest.turn_left(watch.session_id, watch.turn_id)
         return await self._rest.session_left(watch.session_id)
@@ -109,6 +118,14 @@ class _View:
         self._runtime, self._driver, self.watch, self.subscription = runtime, driver, watch, subscription
         self._seen = watch.after_sequence
         self.edge, self.timed, self.behind = True, False, False
+        self.until: asyncio.Event | None = None
+        self.then = Follow.REST
+
+    @property
+    def follow(self) -> Follow:
+        """Say until when the watch goes on, as things stand."""
+        turned = self.until is not None and self.until.is_set()
+        return self.then if turned else self.watch.follow
 
     async def check(self) -> None:
         """Refuse what cannot be watched."""
@@ -183,6 +200,11 @@ class _View:
 
     def _wanted(self, part: Part) -> bool:
         return self.watch.turn_id in ("", part.turn_id)
+
+
+async def _nudge(until: asyncio.Event, subscription: Subscription) -> None:
+    await until.wait()
+    subscription.nudge()
 
 
 def gone(session_id: str) -> Exception:

@@ -38,7 +38,7 @@ class ModelSettings:
 
     def under(self, over: ModelSettings) -> ModelSettings:
         """Lay `over` on these settings: what it says wins, field by field."""
-        said = {f.name: value for f in fields(over) if (value := getattr(over, f.name)) is not None}
+        said = {f.name: value for f in fields(over) if _is_said(value := getattr(over, f.name))}
         return replace(self, **said) if said else self
 
 
@@ -102,6 +102,7 @@ class RunConfig:
     def under(self, over: RunConfig) -> RunConfig:
         """Lay `over` (a run's options) on these (a session's defaults), field by field."""
         limited = over.max_turns is not None or over.unlimited_turns
+        grace = self.unserved_grace_s if over.unserved_grace_s is None else over.unserved_grace_s
         return RunConfig(
             max_turns=over.max_turns if limited else self.max_turns,
             unlimited_turns=over.unlimited_turns if limited else self.unlimited_turns,
@@ -109,7 +110,7 @@ class RunConfig:
             model_settings=self.model_settings.under(over.model_settings),
             history=over.history or self.history,
             tracing=over.tracing or self.tracing,
-            unserved_grace_s=self.unserved_grace_s if over.unserved_grace_s is None else over.unserved_grace_s,
+            unserved_grace_s=grace,
             scopes=over.scopes or self.scopes,
         )
 
@@ -142,3 +143,8 @@ class Pinned:
     def settings(self) -> ModelSettings:
         """How the model is asked: the agent's settings under the run's."""
         return self.agent.model_settings.under(self.config.model_settings)
+
+
+def _is_said(value: object) -> bool:
+    # 0, 0.0 and False are said; an empty text or no labels are not.
+    return value is not None and value != "" and value != {}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from baton_server.core.events import CancelMode, TurnStatus
+from baton_server.core.events import CancelMode
 from baton_server.core.state import Phase, TurnState
 
 
@@ -67,4 +67,4 @@ def pending(state: TurnState) -> tuple[Command, ...]:
 
 def is_over(state: TurnState) -> bool:
     """Tell whether the turn has ended and owes nothing any more."""
-    return state.status in (TurnStatus.COMPLETED, TurnStatus.FAILED, TurnStatus.CANCELLED)
+    return state.over

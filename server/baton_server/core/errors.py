@@ -124,3 +124,9 @@ class Refused(BatonError):
 def refuse(reason: Reason, message: str, **metadata: str) -> Refused:
     """Make a `Refused` from a reason, words and facts."""
     return Refused(Failure(reason=reason, message=message, metadata=metadata))
+
+
+def clip(text: str, limit_bytes: int) -> str:
+    """Cut a foreign text to so many bytes of UTF-8: the message of a failure stays under 1 KiB."""
+    data = text.encode("utf-8", "replace")
+    return text if len(data) <= limit_bytes else data[:limit_bytes].decode("utf-8", "ignore")

@@ -45,7 +45,7 @@ class CancelMode(StrEnum):
 
 
 class AfterLoss(StrEnum):
-    """What follows a lost attempt: `baton.v1.AfterLoss`."""
+    """What follows a lost attempt: `baton.v1.AfterLoss`. FAILED: no other attempt; the output says why."""
 
     REDELIVERED = "REDELIVERED"
     FAILED = "FAILED"

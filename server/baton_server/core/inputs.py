@@ -30,7 +30,8 @@ class Begun:
 class Steered:
     """Messages that join the running turn before its next model request.
 
-    Fed only while no model request is under way (`state.takes_messages`); until then its row waits.
+    Fed only while `state.takes_messages` and no model request is under way; until then its row waits, and if
+    the turn ends first, it starts the next one. Fed at another time it would be lost.
     """
 
     items: tuple[NewItem, ...]
@@ -97,14 +98,21 @@ class CancelAsked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallsUnheld:
-    """Calls that no worker holds while a cancel is under way: they get a synthetic output."""
+    """Calls that no worker holds while a cancel is under way: they get a synthetic output.
+
+    Fed with the cancel, and again whenever `state.cancel` is set and an open call is held by nobody (a reply
+    that AFTER_ROUND waited for opens new ones): a cancel never waits for workers to come.
+    """
 
     call_ids: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextCutOff:
-    """What the model had streamed when a cancel ended its request: kept outside the history."""
+    """What the model had streamed when a cancel ended its request: kept outside the history.
+
+    Fed right before its CancelAsked, with which the turn ends.
+    """
 
     text: str
 

@@ -44,6 +44,19 @@ class Settlement(StrEnum):
     WORKER_LOST = "WORKER_LOST"
 
 
+FAILED_SETTLEMENTS = frozenset(
+    {
+        Settlement.FAILURE,
+        Settlement.CRASH,
+        Settlement.OUTSIDE_FAILURE,
+        Settlement.CANCELLED,
+        Settlement.ARGUMENTS_INVALID,
+        Settlement.WORKER_LOST,
+    }
+)
+"""Settlements whose output says that the function failed (`ItemStatus.FAILED`)."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextPart:
     """Plain text. `annotations_json`: a JSON array of citations, empty: none."""
@@ -61,7 +74,10 @@ class RefusalPart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImagePart:
-    """A picture: exactly one of `url` (https or data) and `file_id`. `detail` empty: the provider's default."""
+    """A picture: exactly one of `url` (https or data) and `file_id`.
+
+    `detail` empty: the provider's default.
+    """
 
     url: str = ""
     file_id: str = ""

@@ -6,10 +6,10 @@ item of a type that is not known here is carried whole, as `Hosted`.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
+from baton_server.core import jsontext
 from baton_server.core.inputs import NewItem
 from baton_server.core.items import (
     ContentPart,
@@ -32,29 +32,46 @@ _STATUSES = {"incomplete": ItemStatus.INCOMPLETE}
 
 
 class ItemError(ValueError):
-    """A value is no Responses API item. `path` says where, for example `[2].content`."""
+    """A value is no Responses API item. `path` says where, for example `[2].content`; empty: all of it."""
 
     def __init__(self, path: str, problem: str) -> None:
-        super().__init__(f"{path}: {problem}")
-        self.path, self.problem = path, problem
+        self.path, self.problem = path.removeprefix("."), problem
+        super().__init__(f"{self.path}: {problem}" if self.path else problem)
 
 
-def dump(value: Any) -> str:
-    """Write JSON compactly, key order kept; text that is no valid Unicode stays escaped."""
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    return text if _is_unicode(text) else json.dumps(value, separators=(",", ":"))
+def dump(value: Any, path: str = "") -> str:
+    """Write JSON compactly, key order kept; text that is no valid Unicode stays escaped.
+
+    Raises ItemError where JSON cannot say it (Infinity, which 1e400 is to Python) or must not (too deep).
+    """
+    try:
+        return jsontext.dump(value)
+    except jsontext.JsonError as error:
+        raise ItemError(path, f"is {error}") from None
 
 
-def read_item(raw: Any, path: str = "") -> NewItem:
-    """Read one item of the Responses API. Raises `ItemError` where a field that is read has a wrong type."""
+def read_item(raw: Any, path: str = "", text: str = "") -> NewItem:
+    """Read one item of the Responses API. Raises `ItemError` where a field that is read has a wrong type.
+
+    `text`: the very text that it came as, kept as it is. Empty: unknown, it is written anew.
+    """
     if not isinstance(raw, Mapping):
         raise ItemError(path, "an item must be a JSON object")
     return NewItem(
         body=_body(raw, path),
-        json=dump(raw),
+        json=text or dump(raw, path),
         model_item_id=_text(raw, "id", path),
         status=_STATUSES.get(_text(raw, "status", path), ItemStatus.COMPLETED),
     )
+
+
+def read_items(text: str, path: str = "") -> tuple[NewItem, ...]:
+    """Read a JSON array of items, each kept as the very text that it came as. Raises `ItemError`."""
+    try:
+        elements = list(jsontext.elements(text))
+    except jsontext.JsonError as error:
+        raise ItemError(path, f"is {error}") from None
+    return tuple(read_item(raw, f"{path}[{n}]", own) for n, (raw, own) in enumerate(elements))
 
 
 def user_message(text: str) -> NewItem:
@@ -65,17 +82,18 @@ def user_message(text: str) -> NewItem:
 
 def user_parts(parts: tuple[ContentPart, ...]) -> NewItem:
     """Make a user's message of content parts."""
-    content = [_write_part(part) for part in parts]
     body = Message(role=Role.USER, content=parts)
-    return NewItem(body=body, json=dump({"content": content, "role": "user"}))
+    return NewItem(body=body, json=f'{{"content":{_write_parts(parts)},"role":"user"}}')
 
 
 def output_json(model_call_id: str, output: tuple[ContentPart, ...]) -> str:
     """Write what came of a call: one text as a string, anything else as a list of parts."""
-    value: Any = [_write_part(part) for part in output]
-    if len(output) == 1 and isinstance(output[0], TextPart):
-        value = output[0].text
-    return dump({"call_id": model_call_id, "output": value, "type": "function_call_output"})
+    match output:
+        case (TextPart(text=text),):
+            value = dump(text)
+        case _:
+            value = _write_parts(output)
+    return f'{{"call_id":{dump(model_call_id)},"output":{value},"type":"function_call_output"}}'
 
 
 def _body(raw: Mapping[str, Any], path: str) -> ItemBody:
@@ -123,34 +141,44 @@ def _part(raw: Any, path: str) -> ContentPart:
         raise ItemError(path, "a part must be a JSON object")
     kind = _required(raw, "type", path)
     if kind in ("input_text", "output_text", "text"):
-        notes = raw.get("annotations")
-        return TextPart(text=_text(raw, "text", path), annotations_json=dump(notes) if notes else "")
+        return TextPart(text=_text(raw, "text", path), annotations_json=_annotations(raw, path))
     if kind == "refusal":
         return RefusalPart(refusal=_text(raw, "refusal", path))
-    if kind == "input_image" and ("image_url" in raw or "file_id" in raw):
-        return ImagePart(
-            url=_text(raw, "image_url", path),
-            file_id=_text(raw, "file_id", path),
-            detail=_text(raw, "detail", path),
-        )
-    return OtherPart(json=dump(raw))
+    if kind == "input_image":
+        url, file_id = _text(raw, "image_url", path), _text(raw, "file_id", path)
+        if bool(url) != bool(file_id):
+            return ImagePart(url=url, file_id=file_id, detail=_text(raw, "detail", path))
+    if kind == "input_file":
+        data, url, file_id = (_text(raw, key, path) for key in ("file_data", "file_url", "file_id"))
+        if len([source for source in (data, url, file_id) if source]) == 1 and data[:5] in ("", "data:"):
+            return FilePart(url=data or url, file_id=file_id, filename=_text(raw, "filename", path))
+    return OtherPart(json=dump(raw, path))
 
 
-def _write_part(part: ContentPart) -> dict[str, Any]:
+def _annotations(raw: Mapping[str, Any], path: str) -> str:
+    notes = raw.get("annotations")
+    if notes is not None and not isinstance(notes, list):
+        raise ItemError(f"{path}.annotations", "must be a list")
+    return dump(notes, f"{path}.annotations") if notes else ""
+
+
+def _write_parts(parts: tuple[ContentPart, ...]) -> str:
+    return f"[{','.join(_write_part(part) for part in parts)}]"
+
+
+def _write_part(part: ContentPart) -> str:
     match part:
         case TextPart(text=text):
-            return {"type": "input_text", "text": text}
+            return dump({"type": "input_text", "text": text})
         case RefusalPart(refusal=refusal):
-            return {"type": "refusal", "refusal": refusal}
+            return dump({"type": "refusal", "refusal": refusal})
         case ImagePart(url=url, file_id=file_id, detail=detail):
-            return _said(type="input_image", image_url=url, file_id=file_id, detail=detail)
+            return dump(_said(type="input_image", image_url=url, file_id=file_id, detail=detail))
         case FilePart(url=url, file_id=file_id, filename=filename):
-            data = url.startswith("data:")
-            where = {"file_data" if data else "file_url": url}
-            return _said(type="input_file", file_id=file_id, filename=filename, **where)
+            where = {"file_data" if url.startswith("data:") else "file_url": url}
+            return dump(_said(type="input_file", file_id=file_id, filename=filename, **where))
         case OtherPart(json=text):
-            value: dict[str, Any] = json.loads(text)
-            return value
+            return text
 
 
 def _said(**fields: str) -> dict[str, Any]:
@@ -178,17 +206,14 @@ def _texts(value: Any, path: str) -> tuple[str, ...]:
         return ()
     if not isinstance(value, list):
         raise ItemError(path, "must be a list of parts")
-    return tuple(_text(part, "text", path) for part in value if isinstance(part, Mapping))
+    parts = []
+    for index, part in enumerate(value):
+        if not isinstance(part, Mapping):
+            raise ItemError(f"{path}[{index}]", "a part must be a JSON object")
+        parts.append(_text(part, "text", f"{path}[{index}]"))
+    return tuple(parts)
 
 
 def unicode(text: str) -> str:
     """Replace lone surrogates, which JSON can say and UTF-8 cannot, in a text meant for people."""
-    return text if _is_unicode(text) else text.encode("utf-8", "replace").decode()
-
-
-def _is_unicode(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+    return text if jsontext.is_unicode(text) else text.encode("utf-8", "replace").decode()

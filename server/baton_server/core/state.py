@@ -7,6 +7,10 @@ Theory of operation. A turn is in one phase at a time:
 `Runner` decides which events an input gives; each event it records is applied at once, by the same function
 that rebuilds a state from the log. So the state that lived on and the state that was rebuilt are equal after
 every event, and a test proves it for any order of inputs.
+
+Numbers. The items of a turn are numbered in the order in which the model sees them. A reply takes a number
+for each of its items and, when it is whole, one for the output of each of its calls; so the outputs have
+their places, whichever comes first, before all that follows. What the model never sees takes one too.
 """
 
 from __future__ import annotations
@@ -19,8 +23,6 @@ from baton_server.core import ids
 from baton_server.core.agents import Pinned
 from baton_server.core.errors import Failure
 from baton_server.core.events import (
-
-    AgentChanged,
     AttemptLost,
     CancelMode,
     CancelRequested,
@@ -32,13 +34,12 @@ from baton_server.core.events import (
     RoundCompleted,
     SessionInProgress,
     SessionRequiresAction,
-    TurnCreated,
     TurnEnded,
     TurnInProgress,
     TurnSnapshot,
     TurnStatus,
 )
-from baton_server.core.items import FunctionCall, FunctionCallOutput, Item, ItemStatus, Usage
+from baton_server.core.items import FunctionCall, FunctionCallOutput, Item, ItemStatus, Settlement, Usage
 
 
 class Phase(Enum):
@@ -62,13 +63,18 @@ class RoundUsage:
 
 @dataclass(slots=True)
 class CallRecord:
-    """A call of the turn. `output_number`: the number kept free for its output, so that outputs stand in
-    the order of the calls whichever comes first."""
+    """A call of the turn.
+
+    `output_number`: the number kept free for its output, so that outputs stand in the order of the calls
+    whichever comes first; -1 until the reply is whole. `lost_attempt`: the last one that lost its worker,
+    0: none.
+    """
 
     call: FunctionCall
     agent: str
-    output_number: int
+    output_number: int = -1
     settled: bool = False
+    lost_attempt: int = 0
 
 
 @dataclass(slots=True)
@@ -159,25 +165,25 @@ class TurnState:
         )
 
     def apply(self, body: EventBody) -> None:
-        """Take one event into the state. Events that say nothing about the turn's state are passed over."""
+        """Take one event into the state. Events that say nothing about it are passed over."""
         match body:
             case TurnInProgress():
                 self.status, self.phase = TurnStatus.IN_PROGRESS, Phase.MODEL
-            case ItemAdded(item=item) | ItemDone(item=item):
-                self._record(item)
-            case RoundCompleted():
-                self._complete_round(body)
             case SessionRequiresAction():
                 self.status, self.phase = TurnStatus.WAITING, Phase.CALLS
             case SessionInProgress() if self.phase is Phase.CALLS:
                 self.status, self.phase = TurnStatus.IN_PROGRESS, Phase.MODEL
-            case CancelRequested(mode=mode):
-                self.cancel = mode
             case TurnEnded(turn=turn):
                 self.status, self.phase = turn.status, Phase.OVER
                 self.output, self.failure = turn.output, turn.failure
-            case TurnCreated() | AgentChanged() | AttemptLost():
-                pass
+            case ItemAdded(item=item) | ItemDone(item=item):
+                self._record(item)
+            case RoundCompleted():
+                self._complete_round(body)
+            case AttemptLost(call_id=call_id, attempt=attempt):
+                self.calls[call_id].lost_attempt = attempt
+            case CancelRequested(mode=mode):
+                self.cancel = mode
             case _:
                 pass
 
@@ -192,14 +198,14 @@ class TurnState:
         match item.body:
             case FunctionCall() as call if item.agent:
                 self._open(call, item.agent)
-            case FunctionCallOutput(call_id=call_id) if call_id in self.calls:
+            case FunctionCallOutput(call_id=call_id, settlement=Settlement()) if call_id in self.calls:
                 self.calls[call_id].settled = True
                 self.open_calls.pop(call_id, None)
 
     def _open(self, call: FunctionCall, agent: str) -> None:
         self.called = True
         self.model_call_ids[call.model_call_id] = call.call_id
-        self.calls[call.call_id] = CallRecord(call=call, agent=agent, output_number=-1)
+        self.calls[call.call_id] = CallRecord(call=call, agent=agent)
         self.open_calls[call.call_id] = OpenCall(
             call_id=call.call_id, name=call.name, agent=agent, arguments=call.arguments
         )
@@ -209,9 +215,7 @@ class TurnState:
         self.usage += body.usage
         self.last_response_id = body.response_id or self.last_response_id
         self.round_usage.append(RoundUsage(self.rounds, body.model, body.response_id, body.usage))
-        for record in self.calls.values():
-            if record.output_number < 0:
-                record.output_number = self.next_number
-                self.next_number += 1
-
-
+        # What is open now was opened by this reply: every call of a round is settled before the next one.
+        for call_id in self.open_calls:
+            self.calls[call_id].output_number = self.next_number
+            self.next_number += 1

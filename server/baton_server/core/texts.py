@@ -1,4 +1,4 @@
-"""Sentences that the model is told in place of a function's output. Defaults; ours to word, free to change."""
+"""Sentences that the model is told in place of a function's output: ours to word, free to change."""
 
 FUNCTION_FAILED = "The function failed before it gave a result. You may try again or go on without it."
 """For a crash, or when every worker was lost: says nothing of the cause, which may be private."""

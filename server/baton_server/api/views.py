@@ -1,0 +1,87 @@
+"""What rpcs answer with, gathered from several reads: sessions with their open calls, turns at rest."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from baton.v1 import event_pb2, runner_pb2, session_pb2
+from baton_server.app.dispatch import Dispatcher
+from baton_server.app.registry import Registry
+from baton_server.app.runs import Rested
+from baton_server.app.runtime import Runtime
+from baton_server.core.agents import History
+from baton_server.ports.store import CallRow, CallState, SessionRow
+from baton_server.wire.fit import fit_message
+from baton_server.wire.items import write_item
+from baton_server.wire.omit import Omit
+from baton_server.wire.views import (
+    write_lease,
+    write_required_action,
+    write_round_usage,
+    write_session,
+    write_turn,
+)
+
+
+class Views:
+    """Gathers answers."""
+
+    def __init__(self, runtime: Runtime, registry: Registry, dispatcher: Dispatcher) -> None:
+        self._runtime, self._registry, self._dispatcher = runtime, registry, dispatcher
+
+    async def session(self, row: SessionRow) -> session_pb2.Session:
+        """Write a session whole: with its agent, its defaults, and all that is open."""
+        store = self._runtime.store
+        queued = await store.turns.queued(row.session_id) if row.active_turn_id else ()
+        return write_session(
+            row,
+            agent=await self._runtime.agent(row.agent_digest) if row.agent_digest else None,
+            config=await self._runtime.config(row.config_digest) if row.config_digest else None,
+            required_actions=self.actions(await store.calls.open_in(row.session_id)),
+            queued_turn_ids=[turn.turn_id for turn in queued if turn.turn_id != row.active_turn_id],
+        )
+
+    def actions(self, calls: Sequence[CallRow]) -> list[event_pb2.RequiredAction]:
+        """Write open calls, with where each is at the moment."""
+        return [self._action(call) for call in calls]
+
+    def action_state(self, call: CallRow) -> str:
+        """Say where an open call is: a name of `baton.v1.RequiredActionState`."""
+        if call.state is CallState.LEASED:
+            return "LEASED"
+        return "QUEUED" if self._registry.serves(call.name, call.scopes) else "UNSERVED"
+
+    def _action(self, call: CallRow) -> event_pb2.RequiredAction:
+        state = self.action_state(call)
+        lease = self._dispatcher.leases.get(call.call_id) if state == "LEASED" else None
+        if lease is None:
+            return write_required_action(call, state)
+        limits = self._runtime.limits
+        left = lease.until(limits) - self._runtime.clock.monotonic()
+        until = self._runtime.clock.wall() + max(0.0, left)
+        return write_required_action(call, state, write_lease(call.worker_id, until, lease.acked))
+
+    async def run_response(self, rested: Rested, *, next_items: bool, limit: int) -> runner_pb2.RunResponse:
+        """Write how a run rests, not above `limit` bytes."""
+        state = rested.state
+        made = [item for item in state.ordered_items() if item.agent]
+        response = runner_pb2.RunResponse(
+            session_id=rested.row.session_id,
+            turn=write_turn(rested.row),
+            new_items=[write_item(item, Omit()) for item in made],
+            required_actions=self.actions(rested.calls),
+            round_usage=write_round_usage(state.round_usage),
+        )
+        if next_items or state.pinned.config.history is History.CALLER:
+            await self._add_next_items(response, rested)
+        if response.ByteSize() > limit:
+            fit_message(response, limit)
+        return response
+
+    async def _add_next_items(self, response: runner_pb2.RunResponse, rested: Rested) -> None:
+        texts: list[str] = []
+        if rested.state.pinned.config.history is not History.CALLER:
+            store = self._runtime.store
+            texts.extend(await store.items.history(rested.row.session_id, rested.row.started_sequence))
+        texts.extend(item.json for item in rested.state.ordered_items())
+        response.next_items_json = f"[{','.join(texts)}]"

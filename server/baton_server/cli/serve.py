@@ -1,0 +1,71 @@
+"""`baton serve`: settings by flags, environment and file; one line at start."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from pydantic import ValidationError
+from pydantic_settings import SettingsError
+
+from baton_server.api.server import AddressInUse
+from baton_server.config import CONFIG_VARIABLE, Settings
+from baton_server.main import Baton
+from baton_server.main import serve as run_server
+from baton_server.ports.store import StoreUnavailable
+from baton_server.store.sqlite import StoreHeld
+from baton_server.telemetry.logging import configure
+
+CANNOT_START = 1
+WRONG_SETTINGS = 2
+
+
+def serve(
+    address: Annotated[
+        str | None, typer.Option(help="Host and port; port 0 takes a free one. [127.0.0.1:50051]")
+    ] = None,
+    store: Annotated[Path | None, typer.Option(help="The SQLite file. [baton.db]")] = None,
+    default_model: Annotated[str | None, typer.Option(help="Model for agents that name none.")] = None,
+    log_level: Annotated[str | None, typer.Option(help="DEBUG, INFO, WARNING or ERROR. [WARNING]")] = None,
+    config: Annotated[Path | None, typer.Option(help="A TOML file with these and all other settings.")] = None,
+) -> None:
+    """Run a server until SIGTERM or Ctrl-C.
+
+    Every setting can also be an environment variable, BATON_ADDRESS for example, or a line of the TOML file;
+    a flag wins over the environment, and that over the file. OPENAI_API_KEY and OPENAI_BASE_URL choose the
+    model API; without them the built-in demo model answers.
+    """
+    given = {"address": address, "store": store, "default_model": default_model, "log_level": log_level}
+    settings = _settings(config, {name: value for name, value in given.items() if value is not None})
+    configure(settings.log_level, settings.log_json)
+    try:
+        asyncio.run(run_server(settings, _say))
+    except (AddressInUse, StoreHeld, StoreUnavailable) as error:
+        typer.echo(f"baton: {error}", err=True)
+        raise typer.Exit(CANNOT_START) from error
+
+
+def _settings(config: Path | None, given: dict[str, Any]) -> Settings:
+    """Gather the settings, or say which are wrong and stop."""
+    if config is not None:
+        if not config.is_file():
+            typer.echo(f"baton: there is no file {config}", err=True)
+            raise typer.Exit(WRONG_SETTINGS)
+        os.environ[CONFIG_VARIABLE] = str(config)
+    try:
+        return Settings(**given)
+    except ValidationError as error:
+        for problem in error.errors():
+            name = ".".join(str(part) for part in problem["loc"])
+            typer.echo(f"baton: setting {name} = {problem['input']!r}: {problem['msg']}", err=True)
+        raise typer.Exit(WRONG_SETTINGS) from error
+    except (SettingsError, ValueError) as error:
+        typer.echo(f"baton: {error}", err=True)
+        raise typer.Exit(WRONG_SETTINGS) from error
+
+
+def _say(baton: Baton) -> None:
+    typer.echo(f"baton: listening on {baton.address}, store {baton.settings.store}, model {baton.model_name}")

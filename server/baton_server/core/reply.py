@@ -1,0 +1,106 @@
+"""A model's reply, judged: what it says twice, what it must not say, which arguments no handler may see.
+
+Pure: nothing here records anything; `Runner` draws the consequences.
+"""
+
+from __future__ import annotations
+
+from baton_server.core import texts
+from baton_server.core.agents import FunctionTool
+from baton_server.core.errors import Failure, Reason, clip
+from baton_server.core.events import OpenCall
+from baton_server.core.inputs import ModelReplied, NewItem
+from baton_server.core.items import FunctionCall, TextPart
+from baton_server.core.jsontext import JsonError, parse
+from baton_server.core.rules import Rules
+from baton_server.core.state import TurnState
+
+_NAME_BYTES = 128
+"""Of a name or id that a model made up, in a failure: real names have at most 64 characters."""
+
+_REASON_BYTES = 512
+"""Of a model's or a provider's own words, in a failure."""
+
+_SPACES = " \t\n\r"
+
+
+def without_repeats(items: tuple[NewItem, ...]) -> dict[int, NewItem]:
+    """Drop a call that the reply says twice over, word for word: it is executed once.
+
+    The keys are the positions in the reply, which deltas have named already.
+    """
+    said: set[FunctionCall] = set()
+    kept: dict[int, NewItem] = {}
+    for position, item in enumerate(items):
+        if isinstance(item.body, FunctionCall):
+            if item.body in said:
+                continue
+            said.add(item.body)
+        kept[position] = item
+    return kept
+
+
+def misbehaviour(state: TurnState, given: ModelReplied, calls: tuple[FunctionCall, ...]) -> Failure | None:
+    """Say what the model did that it must not; None: nothing.
+
+    `calls`: those of the reply, without repeats.
+    """
+    if given.incomplete_reason:
+        reason = clip(given.incomplete_reason, _REASON_BYTES)
+        return _behaviour(
+            f"The model's reply is incomplete: {reason}. Raise model_settings.max_tokens if it was cut off.",
+            incomplete=reason,
+        )
+    agent = state.pinned.agent
+    seen: set[str] = set()
+    for call in calls:
+        name, call_id = clip(call.name, _NAME_BYTES), clip(call.model_call_id, _NAME_BYTES)
+        if agent.function(call.name) is None:
+            return _behaviour(
+                f"The model called the function {name!r}, which the agent {agent.name!r} does not "
+                "have. Declare it in the agent's tools, or name the functions in its instructions.",
+                tool=name,
+                agent=agent.name,
+            )
+        if call.model_call_id in seen or call.model_call_id in state.model_call_ids:
+            return _behaviour(
+                f"The model used the call id {call_id!r} for two different calls.", tool=name, call_id=call_id
+            )
+        seen.add(call.model_call_id)
+    return None
+
+
+def refusal(words: str) -> Failure:
+    """Say that the model refused, in its own words."""
+    words = clip(words, _REASON_BYTES)
+    return Failure(
+        reason=Reason.MODEL_REFUSAL,
+        message=f"The model refused to produce an output: {words}",
+        metadata={"refusal": words},
+    )
+
+
+def bad_arguments(rules: Rules, call: OpenCall, function: FunctionTool | None) -> TextPart | None:
+    """Tell the model why a handler must not see its arguments; None: it may."""
+    problem = _problem(rules, call.arguments, function)
+    if problem is None:
+        return None
+    return TextPart(text=f"The arguments of {call.name} were not accepted: {problem}. {texts.CALL_AGAIN}")
+
+
+def _problem(rules: Rules, arguments: str, function: FunctionTool | None) -> str | None:
+    # No text at all means no arguments: some models leave out the braces.
+    arguments = arguments if arguments.strip(_SPACES) else "{}"
+    try:
+        value = parse(arguments)
+    except JsonError as error:
+        return f"they are {error}"
+    if not isinstance(value, dict):
+        return "they are no JSON object"
+    if function is not None and function.strict:
+        return rules.violation(function.parameters_json, arguments)
+    return None
+
+
+def _behaviour(message: str, **metadata: str) -> Failure:
+    return Failure(reason=Reason.MODEL_BEHAVIOR_ERROR, message=message, metadata=metadata)

@@ -1,0 +1,211 @@
+"""The composition root: the one place that picks adapters and puts them together."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from importlib.metadata import version as installed_version
+
+import structlog
+
+from baton_server.api.agent_service import AgentService
+from baton_server.api.handler_service import HandlerService
+from baton_server.api.runner_service import RunnerService
+from baton_server.api.server import GrpcServer
+from baton_server.api.session_service import SessionService
+from baton_server.api.session_streams import SessionStreams
+from baton_server.api.views import Views
+from baton_server.app.accept import Acceptance
+from baton_server.app.agents import Agents
+from baton_server.app.dispatch import Dispatcher
+from baton_server.app.drive import Driver
+from baton_server.app.registry import Registry
+from baton_server.app.rest import Rest
+from baton_server.app.runs import Runs
+from baton_server.app.runtime import Limits, Runtime
+from baton_server.app.sessions import Sessions
+from baton_server.app.submit import Submissions
+from baton_server.app.sweep import Sweeper
+from baton_server.app.watch import Watcher
+from baton_server.app.workers import Workers
+from baton_server.bus.local import LocalBus
+from baton_server.config import Settings
+from baton_server.core.runner import Runner
+from baton_server.engine.clock import SystemClock, TimeIds
+from baton_server.engine.embedded import EmbeddedEngine
+from baton_server.model.demo import DemoModel
+from baton_server.model.openai import OpenAIModel
+from baton_server.model.router import ModelRouter
+from baton_server.ports.model import Model
+from baton_server.ports.store import Store
+from baton_server.store.sqlite import open_sqlite
+from baton_server.telemetry.tracing import TurnSpans
+from baton_server.wire.codec import ProtoCodec, stamp
+from baton_server.wire.rules import JsonRules
+from baton_server.wire.stream import ProtoParts
+
+log = structlog.get_logger(__name__)
+
+VERSION = installed_version("baton-runtime")
+
+LAST_WORDS_S = 0.5
+"""How long streams that are still open get to end once the server has drained."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Baton:
+    """A server with all its parts, as tests and the command line hold it."""
+
+    settings: Settings
+    runtime: Runtime
+    driver: Driver
+    engine: EmbeddedEngine
+    dispatcher: Dispatcher
+    workers: Workers
+    sweeper: Sweeper
+    grpc: GrpcServer
+    model_name: str
+    port: int = 0
+
+    @property
+    def address(self) -> str:
+        """Where the server listens, with the port that it got."""
+        return f"{self.settings.address.rpartition(':')[0]}:{self.port}"
+
+    async def start(self) -> None:
+        """Recover what a former process left, listen, and drive on. Raises AddressInUse, StoreUnavailable."""
+        await self.dispatcher.recover()
+        self.port = await self.grpc.start(self.settings.address)
+        await self.engine.start()
+
+    async def drain(self, within_s: float) -> None:
+        """Begin nothing new, and let what runs come to a commit."""
+        await self.grpc.leave()
+        self.driver.draining = True
+        self.dispatcher.drain("the server stops")
+        with suppress(TimeoutError):
+            async with asyncio.timeout(within_s):
+                await self.driver.quiet()
+
+    async def close(self) -> None:
+        """End streams, driving and the store, in that order. Nothing acknowledged is lost."""
+        await self.grpc.stop(LAST_WORDS_S)
+        await self.engine.stop(LAST_WORDS_S)
+        self.driver.stop()
+        await self.dispatcher.close()
+        await self.runtime.model.close()
+        await self.runtime.store.close()
+
+
+@asynccontextmanager
+async def running(settings: Settings, model: Model | None = None) -> AsyncIterator[Baton]:
+    """Run a server until the block ends. `model`: in place of the configured one."""
+    store = await open_sqlite(
+        settings.store,
+        stamp=stamp,
+        synchronous=settings.synchronous,
+        holder={"address": settings.address, "program": "baton serve"},
+    )
+    baton = build(settings, store, model)
+    async with asyncio.TaskGroup() as tasks:
+        clocks: list[asyncio.Task[None]] = []
+        try:
+            await baton.start()
+            clocks = [tasks.create_task(baton.workers.watch()), tasks.create_task(baton.sweeper.run())]
+            yield baton
+            await baton.drain(settings.drain_s)
+        finally:
+            for task in clocks:
+                task.cancel()
+            await baton.close()
+
+
+def build(settings: Settings, store: Store, model: Model | None = None) -> Baton:
+    """Put a server together over an open store."""
+    clock, ids, rules = SystemClock(), TimeIds(), JsonRules()
+    configured, model_name = models(settings)
+    runtime = Runtime(
+        store=store,
+        bus=LocalBus(),
+        model=model or configured,
+        codec=ProtoCodec(),
+        parts=ProtoParts(),
+        runner=Runner(rules),
+        ids=ids,
+        clock=clock,
+        limits=limits(settings),
+    )
+    registry = Registry()
+    driver = Driver(runtime, TurnSpans())
+    dispatcher = driver.dispatcher = Dispatcher(runtime, registry, driver.feed)
+    engine = driver.engine = EmbeddedEngine(store, clock, driver.advance)
+    workers = Workers(runtime, registry, dispatcher)
+    sessions, acceptance = Sessions(runtime), Acceptance(runtime, registry, rules)
+    rest = Rest(runtime, registry, driver)
+    runs = Runs(runtime, acceptance, sessions, driver, rest)
+    submissions = Submissions(runtime, acceptance, driver)
+    views, watcher = Views(runtime, registry, dispatcher), Watcher(runtime, driver, rest)
+    unary = SessionService(runtime, sessions, submissions, runs, views)
+    services = {
+        "AgentService": AgentService(Agents(runtime)).rpcs(),
+        "SessionService": {**unary.rpcs(), **SessionStreams(runtime, sessions, watcher, unary).rpcs()},
+        "RunnerService": RunnerService(runs, watcher, views, submissions.abandon).rpcs(),
+        "HandlerService": HandlerService(runtime, workers, dispatcher, VERSION).rpcs(),
+    }
+    return Baton(
+        settings=settings,
+        runtime=runtime,
+        driver=driver,
+        engine=engine,
+        dispatcher=dispatcher,
+        workers=workers,
+        sweeper=Sweeper(runtime, sessions),
+        grpc=GrpcServer(services, ids, clock, store.healthy),
+        model_name=model_name if model is None else "given",
+    )
+
+
+def limits(settings: Settings) -> Limits:
+    """Take the clocks from the settings."""
+    return Limits(
+        ack_timeout_s=settings.ack_timeout_s,
+        lease_s=settings.lease_s,
+        heartbeat_s=settings.heartbeat_s,
+        watch_heartbeat_s=settings.heartbeat_s,
+        registration_grace_s=settings.registration_grace_s,
+        hello_timeout_s=settings.hello_timeout_s,
+    )
+
+
+def models(settings: Settings) -> tuple[Model, str]:
+    """Make the model that the settings name, and say in a few words what it is."""
+    key = settings.openai_api_key.get_secret_value()
+    demo = DemoModel(SystemClock(), word_delay_s=settings.demo_delay_s)
+    if not key and not settings.openai_base_url:
+        return ModelRouter({"demo": demo}, default_provider="demo"), "demo (no OPENAI_API_KEY)"
+    remote = OpenAIModel(
+        api_key=key,
+        base_url=settings.openai_base_url,
+        timeout_s=settings.model_timeout_s,
+        default_model=settings.default_model,
+    )
+    name = f"openai at {settings.openai_base_url}" if settings.openai_base_url else "openai"
+    router = ModelRouter({"openai": remote, "demo": demo}, default_provider="openai")
+    return router, f"{name}{', ' + settings.default_model if settings.default_model else ''}"
+
+
+async def serve(settings: Settings, ready: Callable[[Baton], None]) -> None:
+    """Serve until SIGTERM or SIGINT, then drain and close. `ready` is called once, when the server listens."""
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    async with running(settings) as baton:
+        log.info("serving", address=baton.address, store=str(settings.store), pid=os.getpid())
+        ready(baton)
+        await stop.wait()
+        log.info("draining", within_s=settings.drain_s)

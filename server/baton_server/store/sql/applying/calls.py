@@ -1,0 +1,75 @@
+"""What becomes of calls."""
+
+from __future__ import annotations
+
+from operator import itemgetter
+
+from baton_server.ports.store import CallState, Conflict, ConflictKind
+from baton_server.store.sql import rows
+from baton_server.store.sql.applying.step import Step
+
+
+def write_calls(step: Step) -> None:
+    """Open, settle, take back, hand out, claim: in this order, so that one batch can do several."""
+    batch, sql = step.batch, step.sql.calls
+    if batch.calls_opened:
+        opened = [rows.new_call_params(row, step.at) for row in batch.calls_opened]
+        step.db.executemany(sql.insert, opened)
+    for guard in batch.settles:
+        _check_open(step, guard.call_id, guard.attempt)
+    for settled in batch.calls_settled:
+        given = {
+            "call_id": settled.call_id,
+            "attempt": settled.attempt,
+            "worker_id": settled.worker_id,
+            "digest": settled.digest,
+        }
+        step.db.execute(sql.settle, given)
+    for requeue in batch.requeues:
+        given = {
+            "call_id": requeue.call_id,
+            "attempt": requeue.attempt,
+            "available_at": requeue.available_at,
+            "may_have_run": requeue.may_have_run,
+        }
+        step.db.execute(sql.requeue, given)
+    for lease in batch.leases:
+        given = {
+            "call_id": lease.call_id,
+            "attempt": lease.attempt,
+            "worker_id": lease.worker_id,
+            "instance_id": lease.instance_id,
+        }
+        if step.db.execute(sql.lease, given).rowcount == 0:
+            raise Conflict(
+                ConflictKind.CALL,
+                f"the call {lease.call_id!r} cannot be leased as attempt {lease.attempt}",
+            )
+    _claim(step)
+
+
+def _check_open(step: Step, call_id: str, attempt: int) -> None:
+    found = step.db.execute(step.sql.calls.standing, {"call_id": call_id}).fetchone()
+    if found is None or found[0] == CallState.SETTLED:
+        raise Conflict(ConflictKind.CALL, f"the call {call_id!r} is not open")
+    if attempt and (found[0] != CallState.LEASED or found[1] != attempt):
+        raise Conflict(
+            ConflictKind.CALL,
+            f"the call {call_id!r} is {found[0]} at attempt {found[1]}, not leased at {attempt}",
+        )
+
+
+def _claim(step: Step) -> None:
+    claim = step.batch.claim
+    if claim is None:
+        return
+    given = {
+        "worker_id": claim.worker_id,
+        "instance_id": claim.instance_id,
+        "names": rows.texts(claim.names),
+        "scopes": rows.texts(claim.scopes),
+        "limit": claim.limit,
+        "at": step.at,
+    }
+    found = sorted(step.db.execute(step.sql.calls.claim, given).fetchall(), key=itemgetter(0))
+    step.claimed = tuple(rows.call(row[1:]) for row in found)

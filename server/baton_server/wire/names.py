@@ -1,0 +1,38 @@
+"""Enums by name: a value of the core and the number of the same name in a proto enum.
+
+Built once from the names themselves, so that a value which one side lacks fails at import, not in a turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+from typing import Any, Generic, TypeVar
+
+from baton.v1 import error_pb2, event_pb2, item_pb2, session_pb2
+from baton_server.core.errors import Reason
+from baton_server.core.events import AfterLoss, CancelMode, SessionStatus, TurnStatus
+from baton_server.core.items import ItemStatus, Role, Settlement
+
+C = TypeVar("C", bound=Enum)
+
+
+class Names(Generic[C]):
+    """Both directions between a core enum and a proto enum whose names differ by a prefix.
+
+    `to_wire` is typed loosely, since stubs give each proto enum a type of its own.
+    """
+
+    def __init__(self, core: type[C], wire: Any, prefix: str) -> None:
+        self.to_wire: Mapping[C, Any] = {value: wire.Value(prefix + value.name) for value in core}
+        self.to_core: Mapping[int, C] = {number: value for value, number in self.to_wire.items()}
+
+
+REASONS = Names(Reason, error_pb2.ErrorReason, "ERROR_REASON_")
+ITEM_STATUSES = Names(ItemStatus, item_pb2.ItemStatus, "ITEM_STATUS_")
+ROLES = Names(Role, item_pb2.MessageRole, "MESSAGE_ROLE_")
+SETTLEMENTS = Names(Settlement, item_pb2.Settlement, "SETTLEMENT_")
+TURN_STATUSES = Names(TurnStatus, event_pb2.TurnStatus, "TURN_STATUS_")
+SESSION_STATUSES = Names(SessionStatus, session_pb2.SessionStatus, "SESSION_STATUS_")
+CANCEL_MODES = Names(CancelMode, event_pb2.CancelMode, "CANCEL_MODE_")
+AFTER_LOSSES = Names(AfterLoss, event_pb2.AfterLoss, "AFTER_LOSS_")
