@@ -10,11 +10,15 @@ import os
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import Field, SecretStr
+from pydantic import AliasChoices, Field, SecretStr
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
 
 CONFIG_VARIABLE = "BATON_CONFIG"
 """Environment variable that names the TOML file."""
+
+
+OPENAI_MODEL = "gpt-5-mini"
+"""Model that OpenAI is asked for where neither the agent nor a setting names one."""
 
 
 class Settings(BaseSettings):
@@ -27,7 +31,11 @@ class Settings(BaseSettings):
     synchronous: Literal["FULL", "NORMAL"] = Field(
         "FULL", description="FULL survives a power cut, NORMAL the death of the process."
     )
-    default_model: str = Field("", description="Model for agents that name none. Empty: the provider's own default.")
+    default_model: str = Field(
+        "",
+        validation_alias=AliasChoices("BATON_DEFAULT_MODEL", "OPENAI_DEFAULT_MODEL", "default_model"),
+        description="Model for agents that name none. Empty: gpt-5-mini at OpenAI.",
+    )
     model_timeout_s: float = Field(600.0, gt=0, le=86_400, description="One model request, in seconds.")
     demo_delay_s: float = Field(0.02, ge=0, le=10, description="Pause of the demo model between two words.")
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field("WARNING", description="What is logged.")

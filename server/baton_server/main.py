@@ -33,7 +33,7 @@ from baton_server.app.sweep import Sweeper
 from baton_server.app.watch import Watcher
 from baton_server.app.workers import Workers
 from baton_server.bus.local import LocalBus
-from baton_server.config import Settings
+from baton_server.config import OPENAI_MODEL, Settings
 from baton_server.core.runner import Runner
 from baton_server.engine.clock import SystemClock, TimeIds
 from baton_server.engine.embedded import EmbeddedEngine
@@ -101,16 +101,20 @@ class Baton:
         await self.runtime.store.close()
 
 
-@asynccontextmanager
-async def running(settings: Settings, model: Model | None = None) -> AsyncIterator[Baton]:
-    """Run a server until the block ends. `model`: in place of the configured one."""
-    store = await open_sqlite(
+async def open_store(settings: Settings) -> Store:
+    """Open the store that the settings name. Raises StoreHeld, StoreUnavailable."""
+    return await open_sqlite(
         settings.store,
         stamp=stamp,
         synchronous=settings.synchronous,
         holder={"address": settings.address, "program": "baton serve"},
     )
-    baton = build(settings, store, model)
+
+
+@asynccontextmanager
+async def running(settings: Settings, model: Model | None = None, store: Store | None = None) -> AsyncIterator[Baton]:
+    """Run a server until the block ends. `model`, `store`: in place of the configured ones; it closes both."""
+    baton = build(settings, store or await open_store(settings), model)
     async with asyncio.TaskGroup() as tasks:
         clocks: list[asyncio.Task[None]] = []
         try:
@@ -187,15 +191,16 @@ def models(settings: Settings) -> tuple[Model, str]:
     demo = DemoModel(SystemClock(), word_delay_s=settings.demo_delay_s)
     if not key and not settings.openai_base_url:
         return ModelRouter({"demo": demo}, default_provider="demo"), "demo (no OPENAI_API_KEY)"
+    default_model = settings.default_model or ("" if settings.openai_base_url else OPENAI_MODEL)
     remote = OpenAIModel(
         api_key=key,
         base_url=settings.openai_base_url,
         timeout_s=settings.model_timeout_s,
-        default_model=settings.default_model,
+        default_model=default_model,
     )
     name = f"openai at {settings.openai_base_url}" if settings.openai_base_url else "openai"
     router = ModelRouter({"openai": remote, "demo": demo}, default_provider="openai")
-    return router, f"{name}{', ' + settings.default_model if settings.default_model else ''}"
+    return router, f"{default_model or 'as agents say'} of {name}"
 
 
 async def serve(settings: Settings, ready: Callable[[Baton], None]) -> None:

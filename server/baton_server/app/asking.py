@@ -35,6 +35,9 @@ class Asking:
         """Ask for the reply of a round, in a task that the turn owns."""
         driven.model_round = round_number
         driven.live = self._live(state, round_number)
+        if driven.loaded:
+            driven.loaded = False
+            self._runtime.bus.publish(state.session_id, (driven.live.reset("LOST"),))
         driven.model = asyncio.ensure_future(self._ask(driven, state, round_number))
 
     async def _ask(self, driven: Driven, state: TurnState, round_number: int) -> None:

@@ -266,7 +266,7 @@ class Driver:
         if row is None:
             return False
         state = await self.read(row)
-        driven.state, driven.row = state, row
+        driven.state, driven.row, driven.loaded = state, row, True
         driven.since = self._runtime.clock.monotonic()
         return not state.over
 

@@ -44,7 +44,8 @@ class Driven:
     `state` None: to be loaded. `row`: the turn's row as this process last wrote or read it; its version fences.
     `session_version`: the session's version at which no turn was queued behind this one; None: not known.
     `look`: the inbox may hold rows that were not read. `waiting`: steered rows that wait for a model request.
-    `history` None: to be loaded when the model is asked. `since`: when it last changed (monotonic seconds).
+    `history` None: to be loaded when the model is asked. `loaded`: another process may have begun its round, so
+    that fragments begin anew. `since`: when it last changed (monotonic seconds).
     """
 
     turn_id: str
@@ -58,6 +59,7 @@ class Driven:
     model: asyncio.Task[None] | None = None
     model_round: int = 0
     live: LiveRound | None = None
+    loaded: bool = False
     since: float = 0.0
     grace: asyncio.Task[None] | None = None
 

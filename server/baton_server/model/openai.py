@@ -164,8 +164,8 @@ def _check_access(url: str, api_key: str) -> None:
         raise ValueError(f"the base URL {shown!r} is none: write it as https://HOST/v1")
     if parts.query or parts.fragment:
         raise ValueError(f"the base URL {shown!r} has a query or a fragment, which would stand before /responses")
-    if api_key and parts.username is not None:
-        raise ValueError(f"the base URL {shown!r} has a user and there is an API key: HTTP carries only one")
+    if parts.username is not None:
+        raise ValueError(f"the base URL {shown!r} has a user, which the transport cannot send: use an API key")
 
 
 def _first_cause(error: BaseException) -> BaseException:

@@ -116,7 +116,9 @@ def _message(failure: Failure, violations: tuple[FieldViolation, ...]) -> str:
     if not violations:
         return failure.message
     count = "1 field is wrong" if len(violations) == 1 else f"{len(violations)} fields are wrong"
-    return f"{count}: " + "; ".join(f"{v.path}: {v.problem}" for v in violations)
+    # Each of these says something, so no more of them fit than the message has bytes.
+    shown = violations[: MESSAGE_BYTES // 4]
+    return f"{count}: " + "; ".join(f"{v.path}: {v.problem[:MESSAGE_BYTES]}" for v in shown)
 
 
 def _info(failure: Failure) -> error_details_pb2.ErrorInfo:

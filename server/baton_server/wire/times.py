@@ -9,6 +9,9 @@ from __future__ import annotations
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
 
+_NANOS = 1_000_000_000
+"""In a second. Sums are made in whole numbers, so that 12.351 s comes back as the float that it was."""
+
 
 def split_time(at: float) -> tuple[int, int]:
     """Split seconds since the epoch into whole seconds and nanoseconds, to the microsecond."""
@@ -24,7 +27,7 @@ def write_time(at: float) -> Timestamp:
 
 def read_time(at: Timestamp) -> float:
     """Read seconds since the epoch."""
-    return at.seconds + at.nanos / 1e9
+    return (at.seconds * _NANOS + at.nanos) / _NANOS
 
 
 def write_duration(seconds: float) -> Duration:
@@ -38,4 +41,4 @@ def write_duration(seconds: float) -> Duration:
 
 def read_duration(length: Duration) -> float:
     """Read a duration in seconds."""
-    return length.seconds + length.nanos / 1e9
+    return (length.seconds * _NANOS + length.nanos) / _NANOS

@@ -47,11 +47,14 @@ class Evidence:
         return f"{self.numbers.pop(0):g}" if self.numbers else ""
 
 
-def arguments_for(function: FunctionTool, asked: str) -> list[dict[str, Json]]:
-    """Write the arguments of one or more calls: several where a message names more subjects than fit in one."""
+def arguments_for(function: FunctionTool, asked: str, besides: frozenset[str]) -> list[dict[str, Json]]:
+    """Write the arguments of one or more calls: several where a message names more subjects than fit in one.
+
+    `besides`: stems that are no subjects, the words of the agent's functions.
+    """
     root, asked = _schema(function.parameters_json), asked[:MAX_ASKED]
     own = stems(function.name)
-    found, figures = subjects(asked, own), numbers(asked)
+    found, figures = subjects(asked, besides), numbers(asked)
     groups: list[tuple[list[str], list[float]]] = [(found, figures)]
     kinds = _kinds_needed(root)
     if kinds.count("text") == 1 and "array" not in kinds and found:

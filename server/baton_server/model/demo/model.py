@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Iterable, Iterator
+from itertools import islice
 from typing import Any
 
 from baton_server.core.agents import FunctionTool
@@ -82,17 +83,19 @@ def _calls(request: ModelRequest, conversation: Conversation) -> list[tuple[str,
     if choice not in (None, "", "auto", "required"):
         chosen = [function for function in functions if function.name == choice]
     made = {(call.name, _canonical(call.arguments)) for call in conversation.made}
-    calls = [call for call in _written(chosen, asked) if (call[0], _canonical(call[1])) not in made]
+    besides = frozenset().union(*(stems(function.name) for function in functions))
+
+    def fresh(some: Iterable[FunctionTool]) -> Iterator[tuple[str, str]]:
+        for function in some:
+            for arguments in arguments_for(function, asked, besides):
+                text = dump(arguments)
+                if (function.name, _canonical(text)) not in made:
+                    yield function.name, text
+
+    calls = list(fresh(chosen))
     if not calls and choice == "required":
-        others = (call for call in _written(functions, asked) if (call[0], _canonical(call[1])) not in made)
-        calls = [call for call in (next(others, None),) if call]
+        calls = list(islice(fresh(functions), 1))
     return calls[:1] if request.settings.parallel_tool_calls is False else calls
-
-
-def _written(functions: list[FunctionTool] | tuple[FunctionTool, ...], asked: str) -> Iterator[tuple[str, str]]:
-    for function in functions:
-        for arguments in arguments_for(function, asked):
-            yield function.name, dump(arguments)
 
 
 def _named(functions: tuple[FunctionTool, ...], asked: str) -> list[FunctionTool]:

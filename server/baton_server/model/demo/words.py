@@ -50,7 +50,7 @@ def numbers(text: str) -> list[float]:
 def subjects(text: str, besides: frozenset[str]) -> list[str]:
     """Return what a text is about, in order: quoted words, numbers of orders and addresses, else capitals.
 
-    `besides`: stems that are no subjects, those of the function itself.
+    `besides`: stems that are no subjects.
     """
     found = [(match.start(), next(filter(None, match.groups())).strip()) for match in _QUOTED.finditer(text)]
     bare = _QUOTED.sub(lambda match: " " * len(match[0]), text)

@@ -169,11 +169,6 @@ class MemoryItems(_Reads):
         return found[: page.size]
 
     async def by_ids(self, session_id: str, item_ids: Sequence[str]) -> Sequence[ItemRow]:
-        """Read items, in the order asked for."""
-        found = {row.item_id: row for row in (await self._now()).items_of(session_id)}
-        return [found[item_id] for item_id in item_ids if item_id in found]
-
-    async def by_ids(self, session_id: str, item_ids: Sequence[str]) -> Sequence[ItemRow]:
         """Read items of a session, in the order asked for."""
         found = {row.item_id: row for row in (await self._now()).items_of(session_id)}
         return [found[item_id] for item_id in item_ids if item_id in found]

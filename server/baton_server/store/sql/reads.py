@@ -152,12 +152,6 @@ class SqlItems:
         return [rows.item(row) for row in await self._ask(sql, given)]
 
     async def by_ids(self, session_id: str, item_ids: Sequence[str]) -> Sequence[ItemRow]:
-        """Read items, in the order asked for."""
-        given = {"session_id": session_id, "item_ids": rows.texts(item_ids)}
-        found = {row.item_id: row for row in map(rows.item, await self._ask(self._sql.by_ids, given))}
-        return [found[item_id] for item_id in item_ids if item_id in found]
-
-    async def by_ids(self, session_id: str, item_ids: Sequence[str]) -> Sequence[ItemRow]:
         """Read items of a session, in the order asked for."""
         given = {"session_id": session_id, "item_ids": rows.texts(item_ids)}
         found = {row[0]: rows.item(row) for row in await self._ask(self._sql.by_ids, given)}

@@ -93,6 +93,14 @@ Index(
     sessions.c.tenant,
     (sessions.c.created_at + sessions.c.expires_after_s).label("earliest"),
 )
+_active: ColumnElement[bool] = literal_column("active_turn_id <> ''")
+Index(
+    "sessions_active",
+    sessions.c.tenant,
+    sessions.c.active_turn_id,
+    sqlite_where=_active,
+    postgresql_where=_active,
+)
 
 turns = Table(
     "turns",

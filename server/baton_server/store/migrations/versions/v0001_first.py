@@ -70,6 +70,13 @@ def _sessions() -> None:
         sa.UniqueConstraint("tenant", "key", name=op.f("sessions_unique_tenant_key")),
     )
     op.create_index("sessions_by_earliest_expiry", "sessions", ["tenant", sa.text("(created_at + expires_after_s)")])
+    op.create_index(
+        "sessions_active",
+        "sessions",
+        ["tenant", "active_turn_id"],
+        sqlite_where=sa.text("active_turn_id <> ''"),
+        postgresql_where=sa.text("active_turn_id <> ''"),
+    )
 
 
 def _turns() -> None:

@@ -173,10 +173,6 @@ class _Items:
             )
             .limit(param("size"))
         )
-        ids = dialect.elements(param("item_ids"))
-        self.by_ids = dialect.compile(
-            _all(table, rows.ITEM_COLUMNS).where(keyed(table, "session_id"), columns.item_id.in_(select(ids.c.value)))
-        )
         seen = table.alias("seen")
         last = (
             select(seen.c.anchor, seen.c.rank, seen.c.item_id)
