@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Sequence
+from collections.abc import AsyncIterator, Sequence
 
 from baton.v1 import event_pb2
 from baton.v1 import session_pb2 as pb
@@ -158,21 +158,21 @@ class _Conversation:
     async def _read(self, session_id: str) -> None:
         """Take submits in, one after the other, until the caller half-closes."""
         while (frame := await self._frame()) is not None:
-            try:
-                check.check_converse_later(frame)
-                check.check_submit_input(frame.submit, session_id)
-                answer = await self._answer(self._unary.submit_checked(frame.submit, session_id))
-            except BatonError as error:
-                answer = _refusal(frame.submit.request_id, error.failure)
-            await self._write(answer.SerializeToString())
+            # Nothing is written meanwhile, so that `submitted` comes before what follows from it.
+            async with self._writing:
+                answer = await self._answer(frame, session_id)
+                await self._context.write(answer.SerializeToString())
         self._half_closed.set()
 
-    async def _answer(self, submitting: Awaitable[pb.SubmitInputResponse]) -> pb.ConverseResponse:
-        """Submit while nothing is written, so that `submitted` comes before what follows from it."""
+    async def _answer(self, frame: pb.ConverseRequest, session_id: str) -> pb.ConverseResponse:
         try:
-            return pb.ConverseResponse(submitted=await submitting)
+            check.check_converse_later(frame)
+            check.check_submit_input(frame.submit, session_id)
+            return pb.ConverseResponse(submitted=await self._unary.submit_checked(frame.submit, session_id))
         except StoreUnavailable as error:
-            raise unavailable(error) from error
+            return _refusal(frame.submit.request_id, unavailable(error).failure)
+        except BatonError as error:
+            return _refusal(frame.submit.request_id, error.failure)
 
     async def _follow(self, watch: pb.WatchRequest) -> None:
         """Stream to the end by `follow`, which counts after the half-close; before it the stream stays."""

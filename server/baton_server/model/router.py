@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from baton_server.core.errors import Failure, Reason
 from baton_server.core.inputs import ModelReplied
-from baton_server.model.demo import DEMO, DemoModel
+from baton_server.model.demo import DEMO, WORD_DELAY_S, DemoModel
 from baton_server.model.openai import TIMEOUT_S, OpenAIModel
 from baton_server.ports.clock import Clock
 from baton_server.ports.model import Model, ModelError, ModelRequest, TextDelta
@@ -81,13 +81,15 @@ def open_models(
     base_url: str = "",
     timeout_s: float = TIMEOUT_S,
     default_model: str = "",
+    demo_delay_s: float = WORD_DELAY_S,
 ) -> ModelRouter:
     """Make the models of a server: the demo, and a server of the Responses API where there is access to one.
 
     `api_key` and `base_url` empty: the demo is the default. One alone is enough for the provider "openai":
-    OpenAI itself needs no URL, and many compatible servers need no key.
+    OpenAI itself needs no URL, and many compatible servers need no key. `demo_delay_s`: between two words of
+    the demo.
     """
-    demo = DemoModel(clock)
+    demo = DemoModel(clock, word_delay_s=demo_delay_s)
     if not (api_key or base_url):
         missing = Unconfigured(OPENAI, "Set OPENAI_API_KEY of the server, or the base URL of a compatible one.")
         return ModelRouter({OPENAI: missing, DEMO: demo}, default_provider=DEMO, default_model=default_model)

@@ -46,8 +46,8 @@ def chunks(frame: bytes, limit: int, chunk_id: int, call_id: str, attempt: int) 
 @dataclass(slots=True)
 class _Unfinished:
     total_bytes: int
-    slices: list[bytes] = field(default_factory=list)
-    size: int = 0
+    slices: int = 0
+    data: bytearray = field(default_factory=bytearray)
 
 
 class Assembler:
@@ -98,10 +98,10 @@ class Assembler:
 
     def _problem(self, chunk: handler_pb2.Chunk) -> tuple[str, str] | None:
         frame = self._frames.get(chunk.chunk_id)
-        if frame is None or chunk.index != len(frame.slices):
-            expected = 0 if frame is None else len(frame.slices)
+        if frame is None or chunk.index != frame.slices:
+            expected = 0 if frame is None else frame.slices
             return "gap", f"slice {chunk.index} came where {expected} was expected"
-        size = frame.size + len(chunk.data)
+        size = len(frame.data) + len(chunk.data)
         if size > frame.total_bytes or (chunk.last and size != frame.total_bytes):
             return "length", f"the slices have {size} bytes, the first one said {frame.total_bytes}"
         if not chunk.last and not chunk.data:
@@ -110,12 +110,12 @@ class Assembler:
 
     def _add(self, chunk: handler_pb2.Chunk) -> bytes | None:
         frame = self._frames[chunk.chunk_id]
-        frame.slices.append(chunk.data)
-        frame.size += len(chunk.data)
+        frame.slices += 1
+        frame.data += chunk.data
         if not chunk.last:
             return None
         del self._frames[chunk.chunk_id]
-        whole = b"".join(frame.slices)
+        whole = bytes(frame.data)
         if sha256(whole).hexdigest() != chunk.sha256:
             raise _invalid(chunk, "sha256", "the digest of the slices is not the one that the last slice said")
         return whole

@@ -15,6 +15,7 @@ from google.rpc import error_details_pb2, status_pb2
 
 from baton.v1 import error_pb2
 from baton_server.core.errors import BatonError, Failure, FieldViolation, Reason, Refused
+from baton_server.core.responses import unicode
 from baton_server.wire.names import REASONS
 from baton_server.wire.texts import cut
 
@@ -29,6 +30,8 @@ MESSAGE_BYTES = 1024
 METADATA_BYTES = 2048
 """Keys and values of a failure together (error.proto, `Error.metadata`)."""
 VALUE_BYTES = 512
+HEADERS_BYTES = 7168
+"""Message and details as headers: peers of gRPC bound all of them at 8 KiB by default."""
 CRASH_BYTES = 16_384
 """A handler's crash keeps so much of its text and stack (handler.proto, `Crash.text`)."""
 
@@ -74,7 +77,7 @@ def write_failure(failure: Failure) -> error_pb2.Error:
     """Write a failure for a frame, an event or a turn; what is above the bounds of error.proto is cut."""
     return error_pb2.Error(
         reason=REASONS.to_wire[failure.reason],
-        message=cut(failure.message, CRASH_BYTES),
+        message=cut(unicode(failure.message), CRASH_BYTES),
         metadata=_bounded(failure.metadata, METADATA_BYTES),
         retryable=failure.retryable,
     )
@@ -98,7 +101,7 @@ def to_status(error: BatonError) -> Status:
     failure = error.failure
     violations = error.violations if isinstance(error, Refused) else ()
     code = CODES[failure.reason]
-    text = cut(_message(failure, violations), MESSAGE_BYTES)
+    text = cut(unicode(_message(failure, violations)), MESSAGE_BYTES)
     status = status_pb2.Status(code=code.value[0], message=text)
     _add(status, _info(failure))
     if code is grpc.StatusCode.UNAVAILABLE:
@@ -134,7 +137,7 @@ def _add(status: status_pb2.Status, detail: Message) -> None:
 def _add_violations(status: status_pb2.Status, violations: tuple[FieldViolation, ...]) -> None:
     """Add as many violations as the details have room for; at least one, cut."""
     envelope = 64
-    room = DETAILS_BYTES - envelope - status.ByteSize()
+    room = _details_bytes(status.message) - envelope - status.ByteSize()
     detail = error_details_pb2.BadRequest()
     for violation in violations:
         added = detail.field_violations.add(
@@ -146,12 +149,19 @@ def _add_violations(status: status_pb2.Status, violations: tuple[FieldViolation,
     _add(status, detail)
 
 
+def _details_bytes(text: str) -> int:
+    """Say how large details may be beside a message, whose characters beyond ASCII a header triples."""
+    header = len(text) if text.isascii() else 3 * len(text.encode())
+    # Binary headers travel in base64, 4 bytes for 3.
+    return min(DETAILS_BYTES, (HEADERS_BYTES - header) * 3 // 4)
+
+
 def _bounded(metadata: Mapping[str, str], limit: int) -> dict[str, str]:
     """Keep what fits: values are cut, and pairs beyond the limit are dropped."""
     kept: dict[str, str] = {}
     room = limit
     for key, value in metadata.items():
-        value = cut(value, VALUE_BYTES)
+        value = cut(unicode(value), VALUE_BYTES)
         room -= len(key.encode()) + len(value.encode())
         if room < 0:
             break

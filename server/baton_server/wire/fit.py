@@ -12,16 +12,13 @@ from typing import TypeVar
 from google.protobuf.message import Message
 
 from baton.v1 import event_pb2, item_pb2, runner_pb2
-from baton_server.wire.slots import slots, walk
+from baton_server.wire.slots import WORTH_BYTES, slots, walk
 from baton_server.wire.varint import varint_size
 
 M = TypeVar("M", bound=Message)
 
 DEFAULT_MESSAGE_BYTES = 3 * 1024 * 1024
 """Largest message for a peer that names no limit (PROTOCOL.md §5)."""
-
-_OMITTED_BYTES = 80
-"""An `Omitted` with its tag and length takes at most so much: a smaller text is better left in place."""
 
 _PAGE_ENVELOPE = 1024
 """Bytes of a list's answer besides its elements: a page token, a sequence."""
@@ -71,10 +68,8 @@ def _omit_largest(message: Message, limit: int) -> dict[str, bytes]:
     if excess <= 0:
         return omitted
     for slot in sorted(slots(message), key=lambda slot: len(slot.data), reverse=True):
-        if len(slot.data) <= _OMITTED_BYTES:
-            break
         omitted[slot.omit()] = slot.data
-        excess -= len(slot.data) - _OMITTED_BYTES
+        excess -= len(slot.data) - WORTH_BYTES
         if excess <= 0:
             break
     return omitted
@@ -82,12 +77,14 @@ def _omit_largest(message: Message, limit: int) -> dict[str, bytes]:
 
 def _drop_arms(message: Message, limit: int) -> None:
     """Unset the arms of items, then of events, the largest first, until the message fits."""
+    excess = message.ByteSize() - limit
     for kind, oneof in ((item_pb2.Item, "item"), (event_pb2.Event, "event")):
-        owners = [owner for owner in walk(message) if isinstance(owner, kind)]
-        for owner in sorted(owners, key=lambda owner: owner.ByteSize(), reverse=True):
-            if message.ByteSize() <= limit:
+        owners = [(owner.ByteSize(), owner) for owner in walk(message) if isinstance(owner, kind)]
+        for size, owner in sorted(owners, key=lambda sized: sized[0], reverse=True):
+            if excess <= 0:
                 return
             owner.ClearField(oneof)  # type: ignore[arg-type]  # the stubs type the name of each message alone
+            excess -= size - owner.ByteSize()
 
 
 def _fit_run(message: runner_pb2.RunResponse, limit: int) -> dict[str, bytes]:

@@ -31,6 +31,9 @@ _SLOTS: Mapping[str, Mapping[str, str]] = {
 }
 """By message: the field of a text, and the `Omitted` that may stand in its place."""
 
+WORTH_BYTES = 80
+"""An `Omitted` with its tag and length takes at most so much: a smaller text is never omitted."""
+
 _OMITTED = item_pb2.Omitted.DESCRIPTOR.full_name
 
 
@@ -52,12 +55,12 @@ class Slot:
 
 
 def slots(message: Message) -> Iterator[Slot]:
-    """Find the texts in a message that may be omitted and are not empty."""
+    """Find the texts in a message that may be omitted and are worth it."""
     for owner in walk(message):
         for name, omitted_name in _SLOTS.get(owner.DESCRIPTOR.full_name, {}).items():
-            text = getattr(owner, name)
-            if text:
-                yield Slot(owner, name, omitted_name, text.encode())
+            data = getattr(owner, name).encode()
+            if len(data) > WORTH_BYTES:
+                yield Slot(owner, name, omitted_name, data)
 
 
 def walk(message: Message) -> Iterator[Message]:
