@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from baton.v1 import event_pb2, runner_pb2, session_pb2
 from baton_server.app.dispatch import Dispatcher
@@ -10,7 +10,7 @@ from baton_server.app.registry import Registry
 from baton_server.app.runs import Rested
 from baton_server.app.runtime import Runtime
 from baton_server.core.agents import History
-from baton_server.ports.store import CallRow, CallState, SessionRow
+from baton_server.ports.store import Batch, CallRow, CallState, SessionRow
 from baton_server.wire.fit import fit_message
 from baton_server.wire.items import write_item
 from baton_server.wire.omit import Omit
@@ -75,8 +75,14 @@ class Views:
         if next_items or state.pinned.config.history is History.CALLER:
             await self._add_next_items(response, rested)
         if response.ByteSize() > limit:
-            fit_message(response, limit)
+            await self._keep(rested.row.session_id, response, fit_message(response, limit))
         return response
+
+    async def _keep(self, session_id: str, response: runner_pb2.RunResponse, omitted: Mapping[str, bytes]) -> None:
+        """Keep the joined items for ReadContent: they stand in no event. Other texts are found where they stand."""
+        digest = response.next_items_omitted.sha256
+        if digest in omitted:
+            await self._runtime.store.commit(Batch(session_id=session_id, contents={digest: omitted[digest]}))
 
     async def _add_next_items(self, response: runner_pb2.RunResponse, rested: Rested) -> None:
         texts: list[str] = []

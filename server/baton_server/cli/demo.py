@@ -66,7 +66,7 @@ async def _demo(console: Console) -> None:
         show = _Show(console)
         server = _Process(show, "server", _server_command(Path(folder)))
         async with server.running("listening"), _worker(show):
-            agent = Agent(
+            agent: Agent[None] = Agent(
                 name="Guide",
                 instructions="Answer in one or two sentences. Call all functions that you need at once.",
                 tools=[RemoteFunction("get_weather"), RemoteFunction("get_local_time")],

@@ -25,6 +25,9 @@ MAX_QUOTE_BYTES = 512
 MAX_FACT_BYTES = 128
 """Of a model's name or a code in the metadata, which are 2 KiB in all."""
 
+MIN_SECRET = 8
+"""Characters of a key that is one: servers without keys are often given a word, which may stand in any text."""
+
 _BY_CODE = {
     "insufficient_quota": Reason.MODEL_QUOTA_EXCEEDED,
     "billing_hard_limit_reached": Reason.MODEL_QUOTA_EXCEEDED,
@@ -125,9 +128,15 @@ class Provider:
         return self._error(Reason.MODEL_UNAVAILABLE, what, said, {})
 
     def timed_out(self, model: str, timeout_s: float) -> ModelError:
-        """Say that a request took too long, or no connection came about."""
+        """Say that a request took too long."""
         timeout = f"{timeout_s:g}s"
         what = f"did not finish the answer of the model {_cut_fact(model)!r} within {timeout}"
+        return self._error(Reason.MODEL_TIMEOUT, what, "", {"timeout": timeout})
+
+    def unconnected(self, timeout_s: float) -> ModelError:
+        """Say that nobody took the connection in time."""
+        timeout = f"{timeout_s:g}s"
+        what = f"took no connection at {self.base_url} within {timeout}"
         return self._error(Reason.MODEL_TIMEOUT, what, "", {"timeout": timeout})
 
     def unnamed_model(self) -> ModelError:
@@ -161,7 +170,7 @@ class Provider:
         )
 
     def _said(self, text: str) -> str:
-        if self.api_key:
+        if len(self.api_key) >= MIN_SECRET:
             text = text.replace(self.api_key, "[key]")
         text = " ".join(_CREDENTIAL.sub("[key]", text).split())
         return _cut(unicode(text), MAX_QUOTE_BYTES)

@@ -54,8 +54,8 @@ class OpenAIModel:
     """Asks a server of the Responses API: OpenAI or a compatible one. A `ports.model.Model`.
 
     `api_key` empty: no Authorization header, for servers that want none. `base_url` up to and without
-    "/responses". `timeout_s`: one request from its first byte to the reply's last, 10 s of it for the
-    connection. `default_model`: for a request that names none; empty: such a request fails. `provider`: the
+    "/responses". `timeout_s`: one request from its first byte to the reply's last, `connect_timeout_s` of it
+    for the connection. `default_model`: for a request that names none; empty: such a request fails. `provider`: the
     name in failures. Nothing is retried here. Raises ValueError for a key or a URL that cannot work.
     """
 
@@ -65,6 +65,7 @@ class OpenAIModel:
         api_key: str = "",
         base_url: str = "",
         timeout_s: float = TIMEOUT_S,
+        connect_timeout_s: float = CONNECT_TIMEOUT_S,
         default_model: str = "",
         provider: str = "openai",
         max_reply_bytes: int = MAX_REPLY_BYTES,
@@ -74,7 +75,8 @@ class OpenAIModel:
         self._timeout_s, self._default_model, self._max_bytes = timeout_s, default_model, max_reply_bytes
         self._provider = Provider(name=provider, base_url=public_url(url), api_key=api_key)
         self._bodies = BodyWriter()
-        timeout = Timeout(timeout_s, connect=min(CONNECT_TIMEOUT_S, timeout_s))
+        self._connect_timeout_s = min(connect_timeout_s, timeout_s)
+        timeout = Timeout(timeout_s, connect=self._connect_timeout_s)
         self._client = AsyncOpenAI(
             api_key=api_key or "none",  # the package insists on one; `_headers` takes it away again
             admin_api_key="",
@@ -151,6 +153,8 @@ class OpenAIModel:
         if isinstance(error, APIStatusError):
             return self._provider.failed_status(model, error)
         cause = _first_cause(error)
+        if isinstance(cause, aiohttp.ConnectionTimeoutError):
+            return self._provider.unconnected(self._connect_timeout_s)
         if isinstance(cause, TimeoutError):
             return self._provider.timed_out(model, self._timeout_s)
         return self._provider.broken(cause)

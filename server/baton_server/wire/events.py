@@ -123,7 +123,7 @@ def _withdrawn(message: event_pb2.Event, body: ItemsWithdrawn, _omit: Omission) 
 
 def _round_completed(message: event_pb2.Event, body: RoundCompleted, _omit: Omission) -> None:
     done = message.round_completed
-    done.model, done.response_id, done.model_attempts = body.model, body.response_id, 1
+    done.model, done.response_id = body.model, body.response_id
     done.usage.CopyFrom(write_usage(body.usage))
     done.duration.seconds, rest = divmod(body.duration_ms, 1000)
     done.duration.nanos = rest * 1_000_000

@@ -105,10 +105,10 @@ def _part_bytes(part: item_pb2.ContentPart) -> int:
 
 
 def _read_crash(crash: handler_pb2.Crash) -> Failure:
-    """Record a crash. Its settlement says that it was the handler's; no reason is made for that alone."""
+    """Record a crash: its type, its text and stack."""
     text = cut_front(crash.text, CRASH_BYTES)
     return Failure(
-        reason=Reason.INTERNAL,
+        reason=Reason.HANDLER_CRASHED,
         message=text or f"The handler raised {crash.type or 'an exception'}.",
         metadata={"type": crash.type},
     )

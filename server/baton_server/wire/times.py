@@ -25,11 +25,6 @@ def write_time(at: float) -> Timestamp:
     return Timestamp(seconds=seconds, nanos=nanos)
 
 
-def read_time(at: Timestamp) -> float:
-    """Read seconds since the epoch."""
-    return (at.seconds * _NANOS + at.nanos) / _NANOS
-
-
 def write_duration(seconds: float) -> Duration:
     """Write a duration in seconds; seconds and nanoseconds have one sign, as Duration demands."""
     whole = int(seconds)

@@ -237,7 +237,7 @@ Global___FunctionTool: _TypeAlias = FunctionTool  # noqa: Y015
 class ModelSettings(_message.Message):
     """How a model is asked. A field that is absent or empty leaves the choice to the
     layer below: the run's settings, then the agent's, then the model's defaults.
-    Fields are replaced whole.
+    Fields are replaced whole, reasoning field by field.
     """
 
     DESCRIPTOR: _descriptor.Descriptor

@@ -112,6 +112,10 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """
     ERROR_REASON_WORKER_LOST: _ErrorReason.ValueType  # 204
     """Every allowed attempt lost its worker. [event] {"attempts": "5"}"""
+    ERROR_REASON_HANDLER_CRASHED: _ErrorReason.ValueType  # 209
+    """The handler raised an exception that it did not expect. `message` is its text and
+    stack, up to 16 KiB. The model is not told. [event] {"type": "KeyError"}
+    """
     ERROR_REASON_PROTOCOL_VERSION: _ErrorReason.ValueType  # 300
     """The worker speaks a protocol version that the server does not.
     [FAILED_PRECONDITION] {"version": "9", "supported": "1"}
@@ -277,6 +281,10 @@ ERROR_REASON_ATTEMPT_STALE: ErrorReason.ValueType  # 202
 """
 ERROR_REASON_WORKER_LOST: ErrorReason.ValueType  # 204
 """Every allowed attempt lost its worker. [event] {"attempts": "5"}"""
+ERROR_REASON_HANDLER_CRASHED: ErrorReason.ValueType  # 209
+"""The handler raised an exception that it did not expect. `message` is its text and
+stack, up to 16 KiB. The model is not told. [event] {"type": "KeyError"}
+"""
 ERROR_REASON_PROTOCOL_VERSION: ErrorReason.ValueType  # 300
 """The worker speaks a protocol version that the server does not.
 [FAILED_PRECONDITION] {"version": "9", "supported": "1"}

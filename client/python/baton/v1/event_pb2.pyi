@@ -89,7 +89,7 @@ class _AfterLossEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_AfterLoss.V
     AFTER_LOSS_REDELIVERED: _AfterLoss.ValueType  # 1
     """Another attempt."""
     AFTER_LOSS_FAILED: _AfterLoss.ValueType  # 3
-    """The call failed with WORKER_LOST."""
+    """No other attempt: the call failed with WORKER_LOST, or its turn is being cancelled."""
 
 class AfterLoss(_AfterLoss, metaclass=_AfterLossEnumTypeWrapper):
     """What follows a lost attempt."""
@@ -99,7 +99,7 @@ AFTER_LOSS_UNSPECIFIED: AfterLoss.ValueType  # 0
 AFTER_LOSS_REDELIVERED: AfterLoss.ValueType  # 1
 """Another attempt."""
 AFTER_LOSS_FAILED: AfterLoss.ValueType  # 3
-"""The call failed with WORKER_LOST."""
+"""No other attempt: the call failed with WORKER_LOST, or its turn is being cancelled."""
 Global___AfterLoss: _TypeAlias = AfterLoss  # noqa: Y015
 
 class _TurnStatus:
@@ -787,21 +787,18 @@ class RoundCompleted(_message.Message):
     MODEL_FIELD_NUMBER: _builtins.int
     RESPONSE_ID_FIELD_NUMBER: _builtins.int
     USAGE_FIELD_NUMBER: _builtins.int
-    MODEL_ATTEMPTS_FIELD_NUMBER: _builtins.int
     DURATION_FIELD_NUMBER: _builtins.int
     model: _builtins.str
     """Name of the model that replied, as the provider gave it."""
     response_id: _builtins.str
     """The reply's id at the provider. Empty: none."""
-    model_attempts: _builtins.int
-    """Attempts it took, from 1."""
     @_builtins.property
     def usage(self) -> _item_pb2.Usage:
-        """Tokens of this round, failed attempts included."""
+        """Tokens of this round."""
 
     @_builtins.property
     def duration(self) -> _duration_pb2.Duration:
-        """From the first attempt to the end of the reply."""
+        """From the request to the end of the reply."""
 
     def __init__(
         self,
@@ -809,12 +806,11 @@ class RoundCompleted(_message.Message):
         model: _builtins.str = ...,
         response_id: _builtins.str = ...,
         usage: _item_pb2.Usage | None = ...,
-        model_attempts: _builtins.int = ...,
         duration: _duration_pb2.Duration | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["duration", b"duration", "usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["duration", b"duration", "model", b"model", "model_attempts", b"model_attempts", "response_id", b"response_id", "usage", b"usage"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["duration", b"duration", "model", b"model", "response_id", b"response_id", "usage", b"usage"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

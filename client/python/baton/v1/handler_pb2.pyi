@@ -325,7 +325,9 @@ class Hello(_message.Message):
 
     @_builtins.property
     def scopes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Scopes in which every handler below is registered. Empty: the empty scope alone."""
+        """Scopes in which every handler below is registered. Empty: the empty scope alone. At
+        most 8; each to 256 characters.
+        """
 
     @_builtins.property
     def handlers(self) -> _containers.RepeatedCompositeFieldContainer[Global___HandlerSpec]:
@@ -864,7 +866,7 @@ class ResultAck(_message.Message):
     """In a word."""
     @_builtins.property
     def error(self) -> _error_pb2.Error:
-        """DISCARDED: CALL_SETTLED or ATTEMPT_STALE. REFUSED: RESULT_TOO_LARGE or
+        """DISCARDED: CALL_SETTLED, ATTEMPT_STALE or CALL_NOT_FOUND. REFUSED: RESULT_TOO_LARGE or
         FRAME_INVALID. DURABLE: absent.
         """
 

@@ -153,8 +153,8 @@ class SqlItems:
 
     async def by_ids(self, session_id: str, item_ids: Sequence[str]) -> Sequence[ItemRow]:
         """Read items of a session, in the order asked for."""
-        given = {"session_id": session_id, "item_ids": rows.texts(item_ids)}
-        found = {row[0]: rows.item(row) for row in await self._ask(self._sql.by_ids, given)}
+        answer = await self._ask(self._sql.by_ids, {"item_ids": rows.texts(item_ids)})
+        found = {row[0]: rows.item(row) for row in answer if row[-1] == session_id}
         return [found[item_id] for item_id in item_ids if item_id in found]
 
     async def newest_in_history(self, session_id: str, limit: int | None) -> Sequence[ItemRow]:

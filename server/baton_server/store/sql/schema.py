@@ -91,7 +91,7 @@ sessions = Table(
 Index(
     "sessions_by_earliest_expiry",
     sessions.c.tenant,
-    (sessions.c.created_at + sessions.c.expires_after_s).label("earliest"),
+    literal_column("(created_at + expires_after_s)"),
 )
 _active: ColumnElement[bool] = literal_column("active_turn_id <> ''")
 Index(

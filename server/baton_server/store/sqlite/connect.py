@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 from baton_server.ports.store import StoreUnavailable
 
@@ -22,10 +22,19 @@ WAL_LIMIT_BYTES = 64 * 1024 * 1024
 
 
 def connect_writer(path: Path, synchronous: Synchronous) -> sqlite3.Connection:
-    """Open the connection that writes, in autocommit: transactions are begun by statements."""
+    """Open the connection that writes, in autocommit: transactions are begun by statements.
+
+    Raises ValueError for a `synchronous` that is not known, sqlite3.Error if the file cannot be used.
+    """
+    if synchronous not in get_args(Synchronous):  # SQLite itself would ignore it silently
+        raise ValueError(f"synchronous is {synchronous!r}; it must be one of {get_args(Synchronous)}")
     connection = _connect(path)
-    connection.execute("PRAGMA journal_mode = WAL")
+    (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
+    if mode != "wal":
+        connection.close()
+        raise sqlite3.OperationalError(f"its file system does not bear a write-ahead log (mode {mode!r})")
     connection.execute(f"PRAGMA synchronous = {synchronous}")
+    connection.execute("PRAGMA fullfsync = ON")  # macOS alone: a plain fsync stops at the drive's cache there
     connection.execute(f"PRAGMA journal_size_limit = {WAL_LIMIT_BYTES}")
     return connection
 

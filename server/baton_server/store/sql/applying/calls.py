@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from operator import itemgetter
-
 from baton_server.ports.store import CallState, Conflict, ConflictKind
 from baton_server.store.sql import rows
 from baton_server.store.sql.applying.step import Step
@@ -63,13 +61,15 @@ def _claim(step: Step) -> None:
     claim = step.batch.claim
     if claim is None:
         return
-    given = {
-        "worker_id": claim.worker_id,
-        "instance_id": claim.instance_id,
-        "names": rows.texts(claim.names),
-        "scopes": rows.texts(claim.scopes),
-        "limit": claim.limit,
-        "at": step.at,
-    }
-    found = sorted(step.db.execute(step.sql.calls.claim, given).fetchall(), key=itemgetter(0))
-    step.claimed = tuple(rows.call(row[1:]) for row in found)
+    wanted = {"scopes": rows.texts(claim.scopes), "at": step.at, "limit": claim.limit}
+    waiting = [
+        row[0]
+        for name in sorted(set(claim.names))
+        for row in step.db.execute(step.sql.calls.claimable, wanted | {"name": name}).fetchall()
+    ]
+    taken = {"worker_id": claim.worker_id, "instance_id": claim.instance_id}
+    found = (
+        step.db.execute(step.sql.calls.claim, taken | {"number": number}).fetchone()
+        for number in sorted(waiting)[: claim.limit]
+    )
+    step.claimed = tuple(rows.call(row) for row in found if row is not None)

@@ -159,9 +159,10 @@ class _Items:
             .where(keyed(turns, "turn_id"))
         )
         wanted = dialect.elements(param("item_ids"))
+        # Whoever asks compares the session: in the condition, it would make the planner walk through all of it.
         self.by_ids = dialect.compile(
-            _all(table, rows.ITEM_COLUMNS).where(
-                keyed(table, "session_id"), columns.item_id.in_(select(wanted.c.value))
+            _all(table, (*rows.ITEM_COLUMNS, "session_id")).where(
+                own(table), columns.item_id.in_(select(wanted.c.value))
             )
         )
         listed = (

@@ -5,7 +5,6 @@ from __future__ import annotations
 from sqlalchemy import (
     ColumnElement,
     Delete,
-    Update,
     and_,
     case,
     delete,
@@ -214,33 +213,27 @@ class _Calls:
             )
             .values(_held(leased) | {"attempt": param("attempt")})
         )
-        self.claim = dialect.compile(self._claim(dialect, queued, leased))
-
-    @staticmethod
-    def _claim(dialect: Dialect, queued: ColumnElement[str], leased: ColumnElement[str]) -> Update:
-        table = schema.calls
-        columns = table.c
-        names = dialect.elements(param("names"))
+        # By one name, in the order of an index: it ends at the limit, however many calls wait.
         wanted = dialect.elements(param("scopes"))
         scopes = dialect.elements(columns.scopes).alias("own_scopes")
-        oldest = (
+        in_scope = select(scopes.c.value).where(scopes.c.value.in_(select(wanted.c.value))).correlate(table)
+        self.claimable = dialect.compile(
             select(columns.number)
             .where(
-                own(table),
+                keyed(table, "name"),
                 columns.state == queued,
                 columns.available_at <= param("at"),
-                columns.name.in_(select(names.c.value)),
-                exists(select(scopes.c.value).where(scopes.c.value.in_(select(wanted.c.value))).correlate(table)),
+                exists(in_scope),
             )
             .order_by(columns.number)
             .limit(param("limit"))
             .with_for_update(skip_locked=True)
         )
-        return (
+        self.claim = dialect.compile(
             update(table)
-            .where(columns.number.in_(oldest))
+            .where(columns.number == param("number"))
             .values(_held(leased) | {"attempt": columns.attempt + number(1)})
-            .returning(columns.number, *(columns[name] for name in CALL_COLUMNS))
+            .returning(*(columns[name] for name in CALL_COLUMNS))
         )
 
 

@@ -1,0 +1,204 @@
+"""Good requests, one per rpc, and what a row of the table of bad ones is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from google.protobuf import json_format
+from google.protobuf.message import Message
+
+from baton.v1 import agent_pb2, handler_pb2, runner_pb2, session_pb2
+
+Json = dict[str, Any]
+
+RESULT_LIMIT = 4_194_304
+LONG_ID = "i" * 129
+LONG_NAME = "n" * 257
+LONG_LABELS = {f"k{n}": "v" for n in range(17)}
+DIGEST = "0" * 64
+
+REQUESTS: Mapping[str, type[Message]] = {
+    "AgentService/CreateAgent": agent_pb2.CreateAgentRequest,
+    "AgentService/GetAgent": agent_pb2.GetAgentRequest,
+    "AgentService/ListAgents": agent_pb2.ListAgentsRequest,
+    "AgentService/ListAgentRevisions": agent_pb2.ListAgentRevisionsRequest,
+    "AgentService/UpdateAgent": agent_pb2.UpdateAgentRequest,
+    "AgentService/DeleteAgent": agent_pb2.DeleteAgentRequest,
+    "SessionService/CreateSession": session_pb2.CreateSessionRequest,
+    "SessionService/GetSession": session_pb2.GetSessionRequest,
+    "SessionService/ListSessions": session_pb2.ListSessionsRequest,
+    "SessionService/UpdateSession": session_pb2.UpdateSessionRequest,
+    "SessionService/DeleteSession": session_pb2.DeleteSessionRequest,
+    "SessionService/SubmitInput": session_pb2.SubmitInputRequest,
+    "SessionService/Watch": session_pb2.WatchRequest,
+    "SessionService/Converse": session_pb2.ConverseRequest,
+    "SessionService/ListItems": session_pb2.ListItemsRequest,
+    "SessionService/AddItems": session_pb2.AddItemsRequest,
+    "SessionService/RemoveItems": session_pb2.RemoveItemsRequest,
+    "SessionService/ListTurns": session_pb2.ListTurnsRequest,
+    "SessionService/GetTurn": session_pb2.GetTurnRequest,
+    "SessionService/ListEvents": session_pb2.ListEventsRequest,
+    "SessionService/ReadContent": session_pb2.ReadContentRequest,
+    "SessionService/ListRequiredActions": session_pb2.ListRequiredActionsRequest,
+    "RunnerService/Run": runner_pb2.RunRequest,
+    "RunnerService/RunStreamed": runner_pb2.RunStreamedRequest,
+    "HandlerService/Connect": handler_pb2.ConnectRequest,
+}
+
+CLOSED = '{"type":"object","properties":{"city":{"type":"string"}},"required":["city"],"additionalProperties":false}'
+OPEN = '{"type":"object","properties":{"city":{"type":"string"}}}'
+
+AGENT: Json = {
+    "name": "Helper",
+    "instructions": "Help.",
+    "model_settings": {
+        "temperature": 0.5, "top_p": 1, "tool_choice": "get_weather", "truncation": "auto", "max_tokens": 100,
+        "verbosity": "low", "metadata": {"team": "a"}, "reasoning": {"effort": "low", "summary": "auto"},
+    },
+    "tools": [
+        {"function": {"name": "get_weather", "parameters_json": CLOSED, "strict": True}},
+        {"function": {"name": "get_time", "parameters_json": OPEN}},
+        {"function": {"name": "served_elsewhere"}},
+    ],
+}  # fmt: skip
+
+RUN_CONFIG: Json = {
+    "max_turns": 0, "model_settings": {"temperature": 2, "tool_choice": "whichever"}, "history": {"caller": {}},
+    "tracing": {"workflow_name": "w", "group_id": "g", "metadata": {"k": "v"}}, "unserved_grace": "600s",
+    "scopes": ["svc-7"],
+}  # fmt: skip
+
+_RUN: Json = {
+    "request_id": "r-1", "session_key": "user-7", "agent": AGENT, "text": "hello", "run_config": RUN_CONFIG,
+    "if_busy": "IF_BUSY_QUEUE", "expires_after": "60s", "metadata": {"k": "v"}, "max_message_bytes": 65536,
+}  # fmt: skip
+
+GOOD: Mapping[str, Json] = {
+    "AgentService/CreateAgent": {"request_id": "r-1", "agent": AGENT, "metadata": {"k": "v"}},
+    "AgentService/GetAgent": {"agent_id": "agent_1", "revision": 1},
+    "AgentService/ListAgents": {"page_size": 100},
+    "AgentService/ListAgentRevisions": {"agent_id": "agent_1"},
+    "AgentService/UpdateAgent": {
+        "request_id": "r-1", "agent_id": "agent_1", "agent": {"name": "Helper"}, "expected_revision": 1,
+    },
+    "AgentService/DeleteAgent": {"request_id": "r-1", "agent_id": "agent_1"},
+    "SessionService/CreateSession": {
+        "request_id": "r-1", "key": "user-7", "get_or_create": True, "agent": AGENT, "run_config": RUN_CONFIG,
+        "scopes": ["svc-7", ""], "metadata": {"k": "v"}, "expires_after": "60s",
+    },
+    "SessionService/GetSession": {"session_id": "sess_1"},
+    "SessionService/ListSessions": {
+        "page_size": 0, "statuses": ["SESSION_STATUS_IDLE"], "metadata": {"k": "v"},
+    },
+    "SessionService/UpdateSession": {"request_id": "r-1", "session_id": "sess_1", "update_mask": "metadata"},
+    "SessionService/DeleteSession": {"request_id": "r-1", "session_id": "sess_1"},
+    "SessionService/SubmitInput": {
+        "request_id": "r-1", "session_id": "sess_1", "inputs": [{"text": "hello"}], "if_busy": "IF_BUSY_STEER",
+    },
+    "SessionService/Watch": {
+        "session_id": "sess_1", "after_sequence": 0, "follow": "FOLLOW_NONE", "deltas": "DELTA_LEVEL_NONE",
+        "turn_id": "turn_1", "max_message_bytes": 65536,
+    },
+    "SessionService/Converse": {"watch": {"session_id": "sess_1"}},
+    "SessionService/ListItems": {"session_id": "sess_1", "page_size": 1, "turn_id": "turn_1"},
+    "SessionService/AddItems": {
+        "request_id": "r-1", "session_id": "sess_1", "items_json": '[{"role":"user","content":"hi"}]',
+    },
+    "SessionService/RemoveItems": {"request_id": "r-1", "session_id": "sess_1", "last": 1},
+    "SessionService/ListTurns": {"session_id": "sess_1"},
+    "SessionService/GetTurn": {"session_id": "sess_1", "turn_id": "turn_1"},
+    "SessionService/ListEvents": {"session_id": "sess_1", "page_size": 1000},
+    "SessionService/ReadContent": {"session_id": "sess_1", "sha256": DIGEST, "max_message_bytes": 65536},
+    "SessionService/ListRequiredActions": {
+        "states": ["REQUIRED_ACTION_STATE_UNSERVED"], "names": ["get_weather"], "scopes": ["svc-7", ""],
+    },
+    "RunnerService/Run": _RUN,
+    "RunnerService/RunStreamed": {**_RUN, "deltas": "DELTA_LEVEL_NONE", "after_sequence": 3},
+    "HandlerService/Connect": {
+        "hello": {
+            "protocol_version": 1, "instance_id": "pod-7", "scopes": ["svc-7"],
+            "handlers": [{"name": "get_weather"}], "max_message_bytes": 65536,
+            "held": [{"call_id": "call_1", "attempt": 1}], "credit": {"messages": 10000},
+        }
+    },
+}  # fmt: skip
+"""One request per rpc with which nothing is wrong."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bad:
+    """A request that must be refused.
+
+    `paths`: exactly the fields that must be named, in any order. `reason`: INVALID_REQUEST, or what else is
+    told; then `paths` may be empty.
+    """
+
+    rpc: str
+    request: Json = field(repr=False)  # some are megabytes
+    paths: tuple[str, ...]
+    reason: str = "INVALID_REQUEST"
+
+    @property
+    def message(self) -> Message:
+        """The request as its message."""
+        return json_format.ParseDict(self.request, REQUESTS[self.rpc]())
+
+    def __str__(self) -> str:
+        """Name the row: rpc and what is wrong."""
+        return f"{self.rpc.partition('/')[2]}:{','.join(self.paths) or self.reason}"
+
+
+def rows(table: Iterable[Bad]) -> list[Any]:
+    """Make parameters of a test, each with an id of its own."""
+    return [pytest.param(bad, id=f"{number:03}-{bad}") for number, bad in enumerate(table)]
+
+
+def but(rpc: str, *paths: str, reason: str = "INVALID_REQUEST", **changes: Any) -> Bad:
+    """Change a good request; a field that becomes None is left out."""
+    request = {key: value for key, value in {**GOOD[rpc], **changes}.items() if value is not None}
+    return Bad(rpc=rpc, request=request, paths=paths, reason=reason)
+
+
+def without_ids(rpc: str, *names: str) -> list[Bad]:
+    """Leave out each of some required ids, then make it too long."""
+    changes: list[Json] = [{name: value} for name in names for value in (None, "", LONG_ID)]
+    return [but(rpc, *change, **change) for change in changes]
+
+
+def pages(rpc: str, most: int = 100) -> list[Bad]:
+    """Ask for too few and for too many."""
+    return [but(rpc, "page_size", page_size=value) for value in (-1, most + 1)]
+
+
+def labels(rpc: str) -> list[Bad]:
+    """Give metadata that breaks each of its bounds."""
+    return [
+        but(rpc, "metadata", metadata=LONG_LABELS),
+        but(rpc, f"metadata[{'k' * 64!r}]", metadata={"k" * 65: "v"}),
+        but(rpc, "metadata['']", metadata={"": "v"}),
+        but(rpc, "metadata['k']", metadata={"k": "v" * 513}),
+        but(rpc, "metadata", metadata={"k": "a\0b"}),
+    ]
+
+
+def message_bytes(rpc: str) -> list[Bad]:
+    """Take messages that are too small."""
+    return [but(rpc, "max_message_bytes", max_message_bytes=value) for value in (-1, 1, 65_535)]
+
+
+def expires(rpc: str) -> list[Bad]:
+    """Expire too early and too late."""
+    return [but(rpc, "expires_after", expires_after=value) for value in ("59s", "-1s", "315600000s")]
+
+
+def at(base: str, path: str) -> str:
+    """Put a path behind another; empty: the other one."""
+    return f"{base}.{path}" if path else base
+
+
+def said(**fields: Any) -> Json:
+    """Leave out the fields that are None."""
+    return {key: value for key, value in fields.items() if value is not None}
