@@ -37,9 +37,8 @@ from baton_server.config import OPENAI_MODEL, Settings
 from baton_server.core.runner import Runner
 from baton_server.engine.clock import SystemClock, TimeIds
 from baton_server.engine.embedded import EmbeddedEngine
-from baton_server.model.demo import DemoModel
-from baton_server.model.openai import OpenAIModel
-from baton_server.model.router import ModelRouter
+from baton_server.model.router import open_models
+from baton_server.ports.clock import Clock
 from baton_server.ports.model import Model
 from baton_server.ports.store import Store
 from baton_server.store.sqlite import open_sqlite
@@ -131,7 +130,7 @@ async def running(settings: Settings, model: Model | None = None, store: Store |
 def build(settings: Settings, store: Store, model: Model | None = None) -> Baton:
     """Put a server together over an open store."""
     clock, ids, rules = SystemClock(), TimeIds(), JsonRules()
-    configured, model_name = models(settings)
+    configured, model_name = models(settings, clock)
     runtime = Runtime(
         store=store,
         bus=LocalBus(),
@@ -185,22 +184,22 @@ def limits(settings: Settings) -> Limits:
     )
 
 
-def models(settings: Settings) -> tuple[Model, str]:
-    """Make the model that the settings name, and say in a few words what it is."""
-    key = settings.openai_api_key.get_secret_value()
-    demo = DemoModel(SystemClock(), word_delay_s=settings.demo_delay_s)
-    if not key and not settings.openai_base_url:
-        return ModelRouter({"demo": demo}, default_provider="demo"), "demo (no OPENAI_API_KEY)"
-    default_model = settings.default_model or ("" if settings.openai_base_url else OPENAI_MODEL)
-    remote = OpenAIModel(
+def models(settings: Settings, clock: Clock) -> tuple[Model, str]:
+    """Make the models that the settings name, and say in a few words which one answers by default."""
+    key, base_url = settings.openai_api_key.get_secret_value(), settings.openai_base_url
+    remote = bool(key or base_url)
+    default_model = settings.default_model or ("" if base_url or not remote else OPENAI_MODEL)
+    router = open_models(
+        clock,
         api_key=key,
-        base_url=settings.openai_base_url,
+        base_url=base_url,
         timeout_s=settings.model_timeout_s,
         default_model=default_model,
+        demo_delay_s=settings.demo_delay_s,
     )
-    name = f"openai at {settings.openai_base_url}" if settings.openai_base_url else "openai"
-    router = ModelRouter({"openai": remote, "demo": demo}, default_provider="openai")
-    return router, f"{default_model or 'as agents say'} of {name}"
+    if not remote:
+        return router, "demo (no OPENAI_API_KEY)"
+    return router, f"{default_model or 'as agents say'} at {base_url or 'OpenAI'}"
 
 
 async def serve(settings: Settings, ready: Callable[[Baton], None]) -> None:

@@ -12,6 +12,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 
 import pytest
+
 from tests.modelserver import Recorded, Running, running
 from tests.modelserver.scripts import Json
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from contextlib import aclosing
 from dataclasses import replace
 
 import structlog
@@ -61,11 +62,12 @@ class Asking:
         request = await self._request(driven, state, round_number)
         live = driven.live
         reply: ModelReplied | None = None
-        async for part in self._runtime.model.stream(request):
-            if isinstance(part, ModelReplied):
-                reply = part
-            elif live is not None:
-                live.add(part)
+        async with aclosing(self._runtime.model.stream(request)) as parts:
+            async for part in parts:
+                if isinstance(part, ModelReplied):
+                    reply = part
+                elif live is not None:
+                    live.add(part)
         if reply is None:
             raise RuntimeError("the model's adapter ended without a reply")
         return reply

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import replace
 
 from baton_server.core.errors import Failure, Reason
@@ -30,7 +30,7 @@ class ModelRouter:
         self._providers = dict(providers)
         self._default_provider, self._default_model = default_provider, default_model
 
-    def stream(self, request: ModelRequest) -> AsyncIterator[TextDelta | ModelReplied]:
+    def stream(self, request: ModelRequest) -> AsyncGenerator[TextDelta | ModelReplied]:
         """Ask the provider of the request's model. See `Model.stream`."""
         provider, model = self.route(request.model)
         if model != request.model:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -51,10 +51,10 @@ class ModelError(BatonError):
 class Model(Protocol):
     """Asks a model."""
 
-    def stream(self, request: ModelRequest) -> AsyncIterator[TextDelta | ModelReplied]:
+    def stream(self, request: ModelRequest) -> AsyncGenerator[TextDelta | ModelReplied]:
         """Stream the reply: any number of deltas, then exactly one ModelReplied.
 
-        Raises ModelError. Closing the iterator ends the request.
+        Raises ModelError. Closing the generator ends the request.
         """
         ...
 
