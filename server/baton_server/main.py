@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from importlib.metadata import version as installed_version
@@ -114,17 +114,27 @@ async def open_store(settings: Settings) -> Store:
 async def running(settings: Settings, model: Model | None = None, store: Store | None = None) -> AsyncIterator[Baton]:
     """Run a server until the block ends. `model`, `store`: in place of the configured ones; it closes both."""
     baton = build(settings, store or await open_store(settings), model)
-    async with asyncio.TaskGroup() as tasks:
-        clocks: list[asyncio.Task[None]] = []
+    clocks: list[asyncio.Task[None]] = []
+    try:
+        await baton.start()
+        clocks = [asyncio.ensure_future(_for_ever(run)) for run in (baton.workers.watch, baton.sweeper.run)]
+        yield baton
+        await baton.drain(settings.drain_s)
+    finally:
+        for task in clocks:
+            task.cancel()
+        await asyncio.gather(*clocks, return_exceptions=True)
+        await baton.close()
+
+
+async def _for_ever(run: Callable[[], Awaitable[None]]) -> None:
+    """Keep a clock going: a fault in one look must not end leases or sweeping for good."""
+    while True:
         try:
-            await baton.start()
-            clocks = [tasks.create_task(baton.workers.watch()), tasks.create_task(baton.sweeper.run())]
-            yield baton
-            await baton.drain(settings.drain_s)
-        finally:
-            for task in clocks:
-                task.cancel()
-            await baton.close()
+            await run()
+        except Exception:
+            log.exception("a clock of the server failed; it goes on")
+            await asyncio.sleep(1)
 
 
 def build(settings: Settings, store: Store, model: Model | None = None) -> Baton:
