@@ -1,0 +1,203 @@
+"""The services themselves, for what `Runner` and `Session` do not cover. Answers are the contract's messages."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Any
+
+from baton.agent import Agent, agent_to_pb
+from baton.connection import Connection, connection_for
+from baton.content import list_items, read_content
+from baton.errors import FunctionError
+from baton.outputs import result_of, result_of_error, within_limit
+from baton.plan import cancel_request
+from baton.raw_items import write_items
+from baton.resume import follow
+from baton.v1 import event_pb2, item_pb2, session_pb2
+
+
+class Client:
+    """Calls SessionService. Messages are those of `baton.v1`; failures are exceptions of `baton.errors`.
+
+    Calls are sent again after a broken connection, under the same request_id, for at most a minute. The client
+    shares the event loop's connection: there is nothing to close. `address` None: the default server.
+    """
+
+    def __init__(self, address: str | None = None) -> None:
+        self._address = address
+
+    # -- sessions --------------------------------------------------------------------------------
+
+    async def create_session(
+        self,
+        *,
+        key: str = "",
+        get_or_create: bool = False,
+        agent: Agent[Any] | None = None,
+        scopes: Sequence[str] = (),
+        metadata: Mapping[str, str] | None = None,
+    ) -> session_pb2.Session:
+        """Make a session, or get the one of that key. `agent`: the default of its turns."""
+        request = session_pb2.CreateSessionRequest(
+            request_id=_new_id(), key=key, get_or_create=get_or_create, scopes=scopes, metadata=metadata
+        )
+        if agent is not None:
+            request.agent.CopyFrom(agent_to_pb(agent))
+        answer = await self._connection.unary(self._connection.sessions.CreateSession, request)
+        return answer.session
+
+    async def get_session(self, session_id: str = "", *, key: str = "") -> session_pb2.Session:
+        """Read a session by id or by key, with all that is open in it."""
+        if bool(session_id) == bool(key):
+            raise ValueError("name the session by its id or by its key")
+        request = session_pb2.GetSessionRequest()
+        if key:
+            request.key = key
+        else:
+            request.session_id = session_id
+        answer = await self._connection.unary(self._connection.sessions.GetSession, request)
+        return answer.session
+
+    async def list_sessions(self, *, metadata: Mapping[str, str] | None = None) -> AsyncIterator[session_pb2.Session]:
+        """List sessions, newest first, page by page. `metadata`: only those with all of these labels."""
+        request = session_pb2.ListSessionsRequest(page_size=100, metadata=metadata)
+        while True:
+            answer = await self._connection.unary(self._connection.sessions.ListSessions, request)
+            for session in answer.sessions:
+                yield session
+            if not answer.next_page_token:
+                return
+            request.page_token = answer.next_page_token
+
+    async def delete_session(self, session_id: str) -> None:
+        """Remove a session with its log."""
+        request = session_pb2.DeleteSessionRequest(request_id=_new_id(), session_id=session_id)
+        await self._connection.unary(self._connection.sessions.DeleteSession, request)
+
+    async def list_items(
+        self, session_id: str, *, turn_id: str = "", history_only: bool = False
+    ) -> AsyncIterator[item_pb2.Item]:
+        """List a session's items in the order of its log, page by page, texts complete."""
+        request = session_pb2.ListItemsRequest(session_id=session_id, turn_id=turn_id, history_only=history_only)
+        async for item in list_items(self._connection, request):
+            yield item
+
+    # -- what is put in --------------------------------------------------------------------------
+
+    async def submit(
+        self,
+        session_id: str,
+        *inputs: str | Sequence[Any] | session_pb2.Input,
+        if_busy: session_pb2.IfBusy.ValueType = session_pb2.IF_BUSY_UNSPECIFIED,
+        request_id: str = "",
+    ) -> session_pb2.SubmitInputResponse:
+        """Put a batch into a session: texts, lists of Responses API items, or inputs of the contract.
+
+        Watch from the answer's `sequence` to see all that follows from it. `request_id` empty: a new one.
+        """
+        request = session_pb2.SubmitInputRequest(
+            request_id=request_id or _new_id(),
+            session_id=session_id,
+            inputs=[_input(given) for given in inputs],
+            if_busy=if_busy,
+        )
+        return await self._connection.unary(self._connection.sessions.SubmitInput, request)
+
+    async def settle(self, action: event_pb2.RequiredAction, result: Any) -> session_pb2.InputOutcome:
+        """Give the result of an open call, in any state of it.
+
+        `result` becomes what a function's return value would; a `FunctionError` says that the call failed.
+        """
+        made = result_of_error(result) if isinstance(result, FunctionError) else result_of(result)
+        written = within_limit(made)
+        settled = session_pb2.ToolResult(turn_id=action.turn_id, call_id=action.call_id)
+        match written.WhichOneof("outcome"):
+            case "output":
+                settled.output = written.output
+            case "output_json":
+                settled.output_json = written.output_json
+            case "output_parts":
+                settled.output_parts.CopyFrom(written.output_parts)
+            case _:
+                settled.error = written.failure
+        answer = await self.submit(action.session_id, session_pb2.Input(tool_result=settled))
+        return answer.outcomes[0]
+
+    async def cancel(
+        self,
+        session_id: str,
+        turn_id: str,
+        mode: event_pb2.CancelMode.ValueType = event_pb2.CANCEL_MODE_NOW,
+    ) -> session_pb2.InputOutcome:
+        """Cancel a turn, at once or after its round. No error if it has ended."""
+        request = cancel_request(session_id, turn_id, mode)
+        answer = await self._connection.unary(self._connection.sessions.SubmitInput, request)
+        return answer.outcomes[0]
+
+    # -- what comes out --------------------------------------------------------------------------
+
+    async def watch(
+        self,
+        session_id: str,
+        *,
+        after_sequence: int = 0,
+        follow_until: session_pb2.Follow.ValueType = session_pb2.FOLLOW_REST,
+        deltas: event_pb2.DeltaLevel.ValueType = event_pb2.DELTA_LEVEL_FRAGMENTS,
+        turn_id: str = "",
+    ) -> AsyncIterator[event_pb2.StreamPart]:
+        """Yield a session's events above a sequence, and fragments, over breaks: none twice, none left out.
+
+        Ends when the session rests, unless `follow_until` says otherwise. Resume another watch from the last
+        event's or heartbeat's sequence.
+        """
+        connection = self._connection
+        request = session_pb2.WatchRequest(session_id=session_id, follow=follow_until, deltas=deltas, turn_id=turn_id)
+
+        def open_stream(position: int) -> Any:
+            request.after_sequence = position
+            return connection.sessions.Watch(request)
+
+        messages: AsyncIterator[session_pb2.WatchResponse] = follow(
+            connection, open_stream, "Watch", after_sequence=after_sequence
+        )
+        async for message in messages:
+            for part in message.parts:
+                yield part
+
+    async def list_required_actions(
+        self,
+        *,
+        names: Sequence[str] = (),
+        scopes: Sequence[str] = (),
+        states: Sequence[event_pb2.RequiredActionState.ValueType] = (),
+    ) -> AsyncIterator[event_pb2.RequiredAction]:
+        """List what is open over all sessions, oldest first, page by page. Empty filters: all."""
+        request = session_pb2.ListRequiredActionsRequest(page_size=100, names=names, scopes=scopes, states=states)
+        while True:
+            answer = await self._connection.unary(self._connection.sessions.ListRequiredActions, request)
+            for action in answer.required_actions:
+                yield action
+            if not answer.next_page_token:
+                return
+            request.page_token = answer.next_page_token
+
+    async def read_content(self, session_id: str, omitted: item_pb2.Omitted) -> str:
+        """Read a text that was too large to travel in its place."""
+        return (await read_content(self._connection, session_id, omitted.sha256)).decode()
+
+    @property
+    def _connection(self) -> Connection:
+        return connection_for(self._address)
+
+
+def _input(given: str | Sequence[Any] | session_pb2.Input) -> session_pb2.Input:
+    if isinstance(given, session_pb2.Input):
+        return given
+    if isinstance(given, str):
+        return session_pb2.Input(text=given)
+    return session_pb2.Input(items_json=write_items(given))
+
+
+def _new_id() -> str:
+    return uuid.uuid4().hex

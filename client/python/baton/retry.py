@@ -1,0 +1,82 @@
+"""When to try again, and how long to wait before it."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+import grpc
+
+from baton.errors import details_of
+
+FIRST_DELAY_S = (0.05, 0.2)
+"""Bounds of the first wait: a server that is restarted is back before anyone notices."""
+
+BASE_DELAY_S, MAX_DELAY_S = 0.5, 30.0
+"""The second wait is up to the one; it doubles with each further one, up to the other."""
+
+TRANSIENT_CODES = frozenset(
+    {
+        grpc.StatusCode.UNAVAILABLE,
+        grpc.StatusCode.CANCELLED,
+        grpc.StatusCode.INTERNAL,
+        grpc.StatusCode.UNKNOWN,
+    }
+)
+"""Codes of a broken connection, where they come without a reason of Baton's. The same request is sent again."""
+
+TERMINAL_STREAM_CODES = frozenset(
+    {
+        grpc.StatusCode.ABORTED,
+        grpc.StatusCode.FAILED_PRECONDITION,
+        grpc.StatusCode.INVALID_ARGUMENT,
+        grpc.StatusCode.PERMISSION_DENIED,
+        grpc.StatusCode.UNAUTHENTICATED,
+        grpc.StatusCode.UNIMPLEMENTED,
+    }
+)
+"""Codes that end a worker's attaching for good: trying again would end the same. After all others it goes on."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timing:
+    """What tells time and chance; a test brings its own."""
+
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    now: Callable[[], float] = time.monotonic
+    uniform: Callable[[float, float], float] = random.uniform
+
+
+class Backoff:
+    """Counts attempts and says how long to wait before the next one, with full jitter."""
+
+    def __init__(self, timing: Timing) -> None:
+        self._timing = timing
+        self.failures = 0
+
+    def reset(self) -> None:
+        """Begin again at the short first wait: it has worked."""
+        self.failures = 0
+
+    def next_delay(self) -> float:
+        """Count one more failure; return the wait after it in seconds."""
+        self.failures += 1
+        if self.failures == 1:
+            return self._timing.uniform(*FIRST_DELAY_S)
+        doubled = min(self.failures - 2, 16)  # 0.5 s doubled so often is far above the most
+        return self._timing.uniform(0.0, min(MAX_DELAY_S, BASE_DELAY_S * 2**doubled))
+
+    async def wait(self) -> None:
+        """Count one more failure and wait after it."""
+        await self._timing.sleep(self.next_delay())
+
+
+def is_break(failed: grpc.aio.AioRpcError) -> bool:
+    """Tell whether the connection failed, or the server is away, rather than the request."""
+    info, _violations, _retry = details_of(failed)
+    if info is not None:
+        return info.reason == "UNAVAILABLE"
+    return failed.code() in TRANSIENT_CODES

@@ -1,0 +1,87 @@
+"""A worker of which a test steers the functions."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import Any
+
+from tests.client.scripted import FakeClock, Peer, ScriptedServer, soon
+
+from baton import RunContext, function_tool
+from baton.attachment import Attachment
+from baton.connection import Connection
+from baton.held import Handler
+from baton.tools import FunctionTool
+from baton.v1 import handler_pb2
+
+
+class Work:
+    """An attachment with three functions whose course the test steers."""
+
+    def __init__(
+        self, server: ScriptedServer, clock: FakeClock, ack_after_s: float = 3600.0, max_concurrency: int = 2
+    ) -> None:
+        self.connection = Connection(server.address, clock.timing)
+        self.begun: list[tuple[str, int]] = []
+        self.let_go = asyncio.Event()
+        self.entered = asyncio.Event()
+        self.stopped = threading.Event()
+        self.seen = threading.Event()
+        self.value: Any = "done"
+        self.tools: dict[str, FunctionTool] = {
+            tool.name: tool for tool in (self._quick(), self._slow(), self._threaded())
+        }
+        self.attachment = Attachment(
+            self.connection.handlers,
+            self.find,
+            scopes=("scope-1",),
+            max_concurrency=max_concurrency,
+            ack_after_s=ack_after_s,
+            timing=clock.timing,
+        )
+
+    def find(self, call: handler_pb2.Call) -> Handler | None:
+        tool = self.tools.get(call.name)
+        return Handler(tool) if tool else None
+
+    async def begin(self, server: ScriptedServer, **welcome: Any) -> Peer:
+        """Attach with all functions."""
+        registered = asyncio.create_task(
+            self.attachment.register([handler_pb2.HandlerSpec(name=name) for name in self.tools])
+        )
+        self.attachment.start()
+        peer = await server.attached(**welcome)
+        await soon(registered)
+        return peer
+
+    def _quick(self) -> FunctionTool:
+        @function_tool
+        async def quick(ctx: RunContext[None]) -> Any:
+            self.begun.append((ctx.call_id, ctx.attempt))
+            return self.value
+
+        return quick
+
+    def _slow(self) -> FunctionTool:
+        @function_tool
+        async def slow(ctx: RunContext[None]) -> str:
+            self.begun.append((ctx.call_id, ctx.attempt))
+            self.entered.set()
+            await self.let_go.wait()
+            return f"attempt {ctx.attempt}"
+
+        return slow
+
+    def _threaded(self) -> FunctionTool:
+        loop = asyncio.get_running_loop()
+
+        @function_tool
+        def threaded(ctx: RunContext[None]) -> str:
+            self.begun.append((ctx.call_id, ctx.attempt))
+            loop.call_soon_threadsafe(self.entered.set)
+            if ctx.cancelled.wait(5):
+                self.seen.set()
+            return "late"
+
+        return threaded
