@@ -130,7 +130,7 @@ def _insert_session(tables: Tables, new: SessionRow, at: float) -> None:
     keys = {row.key for row in tables.sessions.values() if row.key}
     if new.session_id in tables.sessions or new.key in keys:
         raise Conflict(ConflictKind.KEY, f"the key {new.key!r} or the id {new.session_id!r} is taken")
-    tables.sessions[new.session_id] = replace(new, last_sequence=0, created_at=at, last_active_at=at)
+    tables.sessions[new.session_id] = replace(new, version=0, last_sequence=0, created_at=at, last_active_at=at)
 
 
 def _with_defaults(row: SessionRow, given: SessionRow) -> SessionRow:
@@ -179,7 +179,7 @@ def _written(tables: Tables, write: TurnWrite, at: float) -> TurnRow:
             raise Conflict(ConflictKind.VERSION, f"there is a turn {new.turn_id!r} already")
         return replace(
             new,
-            version=new.version + 1,
+            version=1,
             first_sequence=0,
             started_sequence=0,
             last_sequence=0,
@@ -189,13 +189,9 @@ def _written(tables: Tables, write: TurnWrite, at: float) -> TurnRow:
         )
     if old is None or old.version != write.expected_version:
         raise Conflict(ConflictKind.VERSION, f"the turn {new.turn_id!r} has not version {write.expected_version}")
-    return replace(
-        old,
-        version=old.version + 1,
-        status=new.status,
-        snapshot=new.snapshot,
-        ended_at=ended_at if old.ended_at is None else old.ended_at,
-    )
+    if old.status in TERMINAL:
+        raise Conflict(ConflictKind.ENDED, f"the turn {new.turn_id!r} has ended and is not written again")
+    return replace(old, version=old.version + 1, status=new.status, snapshot=new.snapshot, ended_at=ended_at)
 
 
 def _with_sequences(row: TurnRow, start: int, last: int) -> TurnRow:

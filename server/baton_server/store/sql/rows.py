@@ -160,7 +160,7 @@ def new_session_params(row: SessionRow, at: float) -> dict[str, Any]:
         "last_sequence": 0,
         "created_at": at,
         "last_active_at": at,
-        "version": row.version,
+        "version": 0,
         **usage_params(row.usage),
     }
 

@@ -56,6 +56,6 @@ def _connect(path: Path) -> sqlite3.Connection:
     )
 
 
-def unavailable(path: Path, error: Exception) -> StoreUnavailable:
+def unavailable(path: Path, error: BaseException) -> StoreUnavailable:
     """Say that the file cannot be read or written."""
     return StoreUnavailable(f"the store {path} cannot be used: {error}")

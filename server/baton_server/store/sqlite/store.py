@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from baton_server.ports.store import Batch, Committed, Stamp, StoreUnavailable
 from baton_server.store.clock import StoreClock
@@ -69,7 +69,8 @@ def _open(path: Path, synchronous: Synchronous, holder: Mapping[str, str]) -> tu
         return file, lock, connect_writer(file, synchronous)
     except (sqlite3.Error, SQLAlchemyError, SchemaUnknown) as error:
         lock.release()
-        raise unavailable(file, error) from error
+        said = error.orig if isinstance(error, DBAPIError) else None  # without the statement and a link
+        raise unavailable(file, said or error) from error
     except BaseException:
         lock.release()
         raise
@@ -163,10 +164,10 @@ class SQLiteStore:
     async def _ask(self, sql: str, params: Params, max_bytes: int | None = None) -> Sequence[Row]:
         return await self._counted(self._readers.rows(sql, params, max_bytes))
 
-    async def _counted(self, asked: Awaitable[Result]) -> Result:
+    async def _counted(self, asked: Coroutine[Any, Any, Result]) -> Result:
         """Await what was asked for, so that `close` waits for it. Raises StoreUnavailable once closed."""
         if self._closed is not None:
-            _discard(asked)
+            asked.close()
             raise StoreUnavailable(f"the store {self._path} was closed")
         self._asked += 1
         self._idle.clear()
@@ -183,10 +184,3 @@ def _statements() -> tuple[Writes, Queries]:
     """Compile the statements, once in a process: it takes 20 ms."""
     dialect = SQLiteDialect()
     return Writes(dialect), Queries(dialect)
-
-
-def _discard(asked: Awaitable[Any]) -> None:
-    """Close a coroutine that will not be awaited."""
-    close = getattr(asked, "close", None)
-    if close is not None:
-        close()

@@ -8,6 +8,7 @@ and the others go on. Nobody is answered before the commit; if the commit fails,
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import queue
 import sqlite3
 import threading
@@ -156,7 +157,8 @@ class Writer:
         for job in group:
             job.outcome, job.failed = unavailable(self._path, error), True
         if self._connection.in_transaction:
-            self._connection.execute("ROLLBACK")
+            with contextlib.suppress(sqlite3.Error):  # then the next BEGIN fails, and tells whoever comes next
+                self._connection.execute("ROLLBACK")
 
 
 def _identity(path: Path) -> tuple[int, int] | None:

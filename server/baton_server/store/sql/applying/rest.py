@@ -15,11 +15,11 @@ def write_rest(step: Step) -> None:
     for digest, data in batch.contents.items():
         given = {"session_id": batch.session_id, "digest": digest, "data": data}
         step.db.execute(sql.insert_content, given)
-    cleared = [*batch.timers_cleared, *((timer.turn_id, timer.name) for timer in batch.timers_set)]
-    for turn_id, name in cleared:
+    for turn_id, name in batch.timers_cleared:
         step.db.execute(sql.clear_timer, {"turn_id": turn_id, "name": name})
     for timer in batch.timers_set:
         timed = {"turn_id": timer.turn_id, "name": timer.name, "at": timer.at}
+        step.db.execute(sql.clear_timer, timed)
         step.db.execute(sql.insert_timer, timed)
     _write_agents(step)
 

@@ -44,11 +44,19 @@ def _advance_turn(step: Step, write: TurnWrite, first: int, last: int) -> None:
         return
     found = step.db.execute(step.sql.turns.advance, given | {"expected": write.expected_version}).fetchone()
     if found is None:
-        raise Conflict(ConflictKind.VERSION, f"the turn {row.turn_id!r} has not version {write.expected_version}")
+        raise _refusal(step, row.turn_id, write.expected_version)
     step.turn_versions[row.turn_id], step.anchors[row.turn_id] = found
     if write.starts:
         given = {"session_id": row.session_id, "turn_id": row.turn_id, "started": found[1]}
         step.db.execute(step.sql.log.anchor, given)
+
+
+def _refusal(step: Step, turn_id: str, expected: int) -> Conflict:
+    """Find out why a turn could not be written."""
+    found = step.db.execute(step.sql.turns.version, {"turn_id": turn_id}).fetchone()
+    if found is not None and found[0] == expected:
+        return Conflict(ConflictKind.ENDED, f"the turn {turn_id!r} has ended and is not written again")
+    return Conflict(ConflictKind.VERSION, f"the turn {turn_id!r} has not version {expected}")
 
 
 def _insert_turn(step: Step, write: TurnWrite, given: dict[str, Any]) -> None:
@@ -58,11 +66,11 @@ def _insert_turn(step: Step, write: TurnWrite, given: dict[str, Any]) -> None:
         "agent_digest": row.agent_digest,
         "config_digest": row.config_digest,
         "request_id": row.request_id,
-        "version": row.version + 1,
+        "version": 1,
         "created_at": step.at,
         "inbox_last": 0,
     }
     if step.db.execute(step.sql.turns.insert, given).rowcount == 0:
         raise Conflict(ConflictKind.VERSION, f"there is a turn {row.turn_id!r} already")
-    step.turn_versions[row.turn_id] = row.version + 1
+    step.turn_versions[row.turn_id] = 1
     step.anchors[row.turn_id] = given["started_sequence"]

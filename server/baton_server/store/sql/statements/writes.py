@@ -27,7 +27,6 @@ class Writes:
     """Guards and writes as text."""
 
     def __init__(self, dialect: Dialect) -> None:
-        self._dialect = dialect
         self.requests = _Requests(dialect)
         self.sessions = _Sessions(dialect)
         self.turns = _Turns(dialect)
@@ -120,7 +119,7 @@ class _Turns:
         self.insert = dialect.compile(dialect.insert(table, skip_existing=True))
         self.advance = dialect.compile(
             update(table)
-            .where(keyed(table, "turn_id"), columns.version == param("expected"))
+            .where(keyed(table, "turn_id"), columns.version == param("expected"), columns.ended_at.is_(None))
             .values(
                 version=columns.version + number(1),
                 status=param("status"),
@@ -133,6 +132,7 @@ class _Turns:
             )
             .returning(columns.version, columns.started_sequence)
         )
+        self.version = dialect.compile(select(columns.version).where(keyed(table, "turn_id")))
         self.touch = dialect.compile(
             update(table)
             .where(keyed(table, "turn_id", "session_id"))
