@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -50,6 +51,9 @@ from baton_server.wire.stream import ProtoParts
 log = structlog.get_logger(__name__)
 
 VERSION = installed_version("baton-runtime")
+
+YOUNG_OBJECTS = 10_000
+"""Objects after which the garbage collector looks at the new ones; about those of three runs. Python's own: 700."""
 
 LAST_WORDS_S = 0.5
 """How long streams that are still open get to end once the server has drained."""
@@ -111,9 +115,11 @@ async def open_store(settings: Settings) -> Store:
 
 
 @asynccontextmanager
-async def running(settings: Settings, model: Model | None = None, store: Store | None = None) -> AsyncIterator[Baton]:
-    """Run a server until the block ends. `model`, `store`: in place of the configured ones; it closes both."""
-    baton = build(settings, store or await open_store(settings), model)
+async def running(
+    settings: Settings, model: Model | None = None, store: Store | None = None, clock: Clock | None = None
+) -> AsyncIterator[Baton]:
+    """Run a server until the block ends. What is given stands in place of what is configured; it closes them."""
+    baton = build(settings, store or await open_store(settings), model, clock)
     clocks: list[asyncio.Task[None]] = []
     try:
         await baton.start()
@@ -137,9 +143,9 @@ async def _for_ever(run: Callable[[], Awaitable[None]]) -> None:
             await asyncio.sleep(1)
 
 
-def build(settings: Settings, store: Store, model: Model | None = None) -> Baton:
+def build(settings: Settings, store: Store, model: Model | None = None, clock: Clock | None = None) -> Baton:
     """Put a server together over an open store."""
-    clock, ids, rules = SystemClock(), TimeIds(), JsonRules()
+    clock, ids, rules = clock or SystemClock(), TimeIds(), JsonRules()
     configured, model_name = models(settings, clock)
     runtime = Runtime(
         store=store,
@@ -165,7 +171,7 @@ def build(settings: Settings, store: Store, model: Model | None = None) -> Baton
     unary = SessionService(runtime, sessions, submissions, runs, views)
     services = {
         "AgentService": AgentService(Agents(runtime)).rpcs(),
-        "SessionService": {**unary.rpcs(), **SessionStreams(runtime, sessions, watcher, unary).rpcs()},
+        "SessionService": {**unary.rpcs(), **SessionStreams(runtime, sessions, runs, watcher, unary).rpcs()},
         "RunnerService": RunnerService(runs, watcher, views, submissions.abandon).rpcs(),
         "HandlerService": HandlerService(runtime, workers, dispatcher, VERSION).rpcs(),
     }
@@ -212,6 +218,16 @@ def models(settings: Settings, clock: Clock) -> tuple[Model, str]:
     return router, f"{default_model or 'as agents say'} at {base_url or 'OpenAI'}"
 
 
+def spare_the_collector() -> None:
+    """Take what starting made out of the garbage collector's sight, and have it look less often.
+
+    A full pass over the libraries' objects finds nothing, and stopped the server for 0.1 to 0.3 s (measured).
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(YOUNG_OBJECTS)
+
+
 async def serve(settings: Settings, ready: Callable[[Baton], None]) -> None:
     """Serve until SIGTERM or SIGINT, then drain and close. `ready` is called once, when the server listens."""
     stop = asyncio.Event()
@@ -219,6 +235,7 @@ async def serve(settings: Settings, ready: Callable[[Baton], None]) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     async with running(settings) as baton:
+        spare_the_collector()
         log.info("serving", address=baton.address, store=str(settings.store), pid=os.getpid())
         ready(baton)
         await stop.wait()

@@ -68,6 +68,7 @@ async def test_events_come_in_the_order_that_users_know(server: ScriptedServer) 
         "tool_called",
         "tool_output:early",
         "tool_output:late",
+        "+Done.",
         "message_output_created",
     ]
     assert (streaming.final_output, streaming.is_complete, streaming.current_turn) == ("Done.", True, 1)
@@ -135,6 +136,25 @@ async def test_a_reply_that_is_made_again_voids_its_text(server: ScriptedServer)
     assert seen == ["+Wrong", "reset", "+Right", "message_output_created"]
 
 
+async def test_text_that_was_written_while_the_reader_was_away_is_told_with_its_item(server: ScriptedServer) -> None:
+    """Who prints fragments alone prints the whole answer: the rest of it, or all of it after what is void."""
+    log = Log()
+
+    async def stream(_request: runner_pb2.RunStreamedRequest) -> Stream:
+        yield started()
+        yield parts(delta("Half of ", 0), log.item(message("Half of it.", 1)))
+        yield parts(delta("Void", 0, item_id="item_2"), log.item(message("Anew.", 2)))
+        yield parts(log.item(message("Unheard.", 3)))
+        yield result(answer())
+
+    server.runner.on_stream = stream
+
+    seen = await soon(names(Runner.run_streamed(AGENT, "Hi")))
+
+    told = "message_output_created"
+    assert seen == ["+Half of ", "+it.", told, "+Void", "reset", "+Anew.", told, "+Unheard.", told]
+
+
 async def test_an_error_comes_after_the_events(server: ScriptedServer) -> None:
     """What the run had made is seen, then the exception is raised, as often as the events are asked for."""
     log = Log()
@@ -153,7 +173,7 @@ async def test_an_error_comes_after_the_events(server: ScriptedServer) -> None:
     streaming = Runner.run_streamed(AGENT, "Hi")
 
     events = streaming.stream_events()
-    assert (await soon(anext(events))).type == "run_item_stream_event"
+    assert [(await soon(anext(events))).type for _ in range(2)] == ["raw_response_event", "run_item_stream_event"]
     with pytest.raises(baton.ModelRefusalError) as caught:
         await soon(anext(events))
     assert caught.value.refusal == "I won't."
@@ -253,7 +273,7 @@ async def test_a_run_goes_on_without_a_reader(server: ScriptedServer) -> None:
         await asyncio.sleep(0)
 
     assert streaming.final_output == "Done."
-    assert await names(streaming) == ["message_output_created"]
+    assert await names(streaming) == ["+Done.", "message_output_created"]
 
 
 def resetting(reason: Any, *items: item_pb2.Item, attempt: int = 1) -> event_pb2.StreamPart:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
+import secrets
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -84,6 +85,7 @@ class Scripts:
     def __init__(self) -> None:
         self._scripts: dict[str, Script] = {}
         self._counter = itertools.count(1)
+        self._own = f"r{secrets.token_hex(4)}_"  # ids of two servers differ: a history may hold both
         self._changed = threading.Condition()
 
     def load(self, name: str, steps: list[Json]) -> None:
@@ -102,7 +104,7 @@ class Scripts:
         """
         model = str(body.get("model", ""))
         if model.startswith("rule:"):
-            return Taken(tag=f"r{next(self._counter)}", step=rule_step(model, items or body.get("input")))
+            return Taken(tag=f"{self._own}{next(self._counter)}", step=rule_step(model, items or body.get("input")))
         script = self.find(model.removeprefix("script:")) if model.startswith("script:") else None
         if script is None:
             raise ApiError(404, "model_not_found", f"The model `{model}` does not exist.")

@@ -1,10 +1,10 @@
 """A model whose replies a test writes, and releases piece by piece: no test of a running turn has to sleep.
 
-    gate = Gate()
-    model = ScriptedModel([say("Hello, ", gate, "world"), calls(("get_weather", '{"city":"Kyoto"}')), say("Done.")])
-    …
-    await gate.reached()  # the turn is in the middle of its first reply
-    gate.open()
+gate = Gate()
+model = ScriptedModel([say("Hello, ", gate, "world"), calls(("get_weather", '{"city":"Kyoto"}')), say("Done.")])
+…
+await gate.reached()  # the turn is in the middle of its first reply
+gate.open()
 """
 
 from __future__ import annotations

@@ -4,29 +4,46 @@ from __future__ import annotations
 
 import asyncio
 import os
+import random
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import grpc
 
 from baton_server.config import Settings
-from baton_server.main import Baton, running
+from baton_server.main import Baton, open_store, running
+from baton_server.ports.clock import Clock
 from baton_server.ports.model import Model
+from baton_server.ports.store import Store
 
 QUICK: Mapping[str, Any] = {"demo_delay_s": 0.0, "drain_s": 0.2}
 """Settings that make tests quick; clocks stay as they are unless a test says otherwise."""
 
+FIXED_PORTS = range(15_000, 32_000)
+"""Ports that a test may choose; outgoing connections are given higher ones."""
+
 
 @asynccontextmanager
-async def server(folder: Path, model: Model | None = None, **settings: Any) -> AsyncIterator[Baton]:
-    """Run a server in this process on a free port, its store in a folder. `model`: in place of the demo model."""
-    given = {**QUICK, "address": "127.0.0.1:0", "store": folder / "baton.db", **settings}
-    async with running(Settings(**given), model) as baton:
+async def server(
+    folder: Path,
+    model: Model | None = None,
+    clock: Clock | None = None,
+    around_store: Callable[[Store], Store] | None = None,
+    **settings: Any,
+) -> AsyncIterator[Baton]:
+    """Run a server in this process on a free port, its store in a folder.
+
+    `model`, `clock`: in place of the demo model and of the system's clock. `around_store`: puts something around
+    the store, for example to count.
+    """
+    given = Settings(**{**QUICK, "address": "127.0.0.1:0", "store": folder / "baton.db", **settings})
+    store = await open_store(given)
+    async with running(given, model, around_store(store) if around_store else store, clock) as baton:
         yield baton
 
 
@@ -38,11 +55,15 @@ async def channel(baton: Baton) -> AsyncIterator[grpc.aio.Channel]:
 
 
 def free_port() -> int:
-    """Find a port that nobody listens on at the moment."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """Find a port that nobody listens on, below those that the system gives to outgoing connections.
+
+    So it is free again after a server has died: a client that reconnects could otherwise be given it as its own.
+    """
+    for port in random.sample(FIXED_PORTS, k=100):
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
+    raise OSError(f"none of 100 ports between {FIXED_PORTS.start} and {FIXED_PORTS.stop} is free")
 
 
 class ServerProcess:

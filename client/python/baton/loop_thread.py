@@ -23,6 +23,7 @@ class LoopThread:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine there, with the context variables of the caller, and wait for it.
@@ -41,20 +42,39 @@ class LoopThread:
     def close(self) -> None:
         """Close its connections and stop it. A later `run` begins a new one."""
         with self._lock:
-            loop, self._loop = self._loop, None
-        if loop is None:
+            loop, thread, self._loop, self._thread = self._loop, self._thread, None, None
+        if loop is None or thread is None:
             return
         closing = asyncio.run_coroutine_threadsafe(close_connections(), loop)
         concurrent.futures.wait([closing], timeout=CLOSE_S)
         loop.call_soon_threadsafe(loop.stop)
+        thread.join(CLOSE_S)
 
     def _running(self) -> asyncio.AbstractEventLoop:
         with self._lock:
             if self._loop is None:
                 loop = self._loop = asyncio.new_event_loop()
-                threading.Thread(target=loop.run_forever, name="baton", daemon=True).start()
+                self._thread = threading.Thread(target=_serve, args=(loop,), name="baton", daemon=True)
+                self._thread.start()
                 atexit.register(self.close)
             return self._loop
+
+
+def _serve(loop: asyncio.AbstractEventLoop) -> None:
+    """Run a loop until it is stopped; then end what still runs on it, and close it."""
+    try:
+        loop.run_forever()
+        loop.run_until_complete(_end_tasks())
+        loop.run_until_complete(loop.shutdown_asyncgens())
+    finally:
+        loop.close()
+
+
+async def _end_tasks() -> None:
+    left = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in left:
+        task.cancel()
+    await asyncio.gather(*left, return_exceptions=True)
 
 
 async def _tell(over: threading.Event, work: Coroutine[Any, Any, T]) -> T:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from baton.agent import Agent
 from baton.items import MessageOutputItem, ReasoningItem, RunItem, ToolCallItem, ToolCallOutputItem
 from baton.responses import text_of
-from baton.v1 import event_pb2
+from baton.v1 import event_pb2, item_pb2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,6 +104,23 @@ class Fragments:
         for item in reset.items:
             if item.HasField("message"):
                 yield from self._add(item.item_id, item.output_index, 0, 0, text_of(item).encode())
+
+    def whole(self, item: item_pb2.Item, round_number: int) -> Iterator[RawResponsesStreamEvent]:
+        """Take an item that is whole; yield what of its text was not told, after a reset where told text is void.
+
+        Who was away while it was written sees no fragment of it: the server has none to give then.
+        """
+        if item.status == item_pb2.ITEM_STATUS_REJECTED or round_number < self._round:
+            return
+        self._enter(round_number, self._attempt if round_number == self._round else 0)
+        said = enumerate(item.message.content) if item.HasField("message") else ()
+        texts = {index: part.text.encode() for index, part in said if part.WhichOneof("part") == "text"}
+        told = {index: text for (item_id, index), text in self._texts.items() if item_id == item.item_id}
+        if any(not texts.get(index, b"").startswith(text) for index, text in told.items()):
+            self._texts.clear()
+            yield RawResponsesStreamEvent(data=ResponseResetEvent(round=round_number))
+        for index, text in texts.items():
+            yield from self._add(item.item_id, item.output_index, index, 0, text)
 
     def _enter(self, round_number: int, attempt: int) -> bool:
         """Go on to a later round or model attempt; tell whether this one counts."""

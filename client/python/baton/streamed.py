@@ -230,6 +230,8 @@ class RunResultStreaming:
                 await self._emit_items(self._items.feed(event.item_added.item))
             case "item_done":
                 await complete_item(self._connection, event.session_id, event.item_done.item)
+                for fragment in self._fragments.whole(event.item_done.item, event.round):
+                    await self._events.put(fragment)
                 await self._emit_items(self._items.feed(event.item_done.item))
             case _:
                 pass

@@ -24,7 +24,7 @@ def page_of(request: Any, default: int = DEFAULT_SIZE) -> Page:
         return Page(size=size)
     try:
         filters, after = json.loads(base64.urlsafe_b64decode(request.page_token))
-    except (ValueError, binascii.Error, TypeError):
+    except (ValueError, binascii.Error, TypeError, RecursionError):
         filters, after = "", None
     if not isinstance(after, str) or filters != _filters(request):
         raise refuse(
@@ -44,4 +44,4 @@ def token_after(request: Message, after: str) -> str:
 
 
 def _filters(request: Message) -> str:
-    return body_digest(request, ("page_size", "page_token"))[:16]
+    return f"{request.DESCRIPTOR.name}/{body_digest(request, ('page_size', 'page_token'))[:16]}"

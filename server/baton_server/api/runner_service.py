@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
+from contextlib import aclosing, contextmanager
 
 from baton.v1 import event_pb2, runner_pb2
 from baton_server.api.reading import agent_source, digest_fields, duration_or_none, if_busy
@@ -42,35 +43,37 @@ class RunnerService:
         """Run an agent and wait until the turn rests."""
         check.check_run(request)
         started = await self._start(request)
-        try:
+        with self._leaving(request, started):
             await self._runs.wait(started)
-        except asyncio.CancelledError:
-            self._left(request, started)
-            raise
-        return await self._result(request, started)
+            return await self._result(request, started)
 
     async def run_streamed(self, request: runner_pb2.RunStreamedRequest, _context: Context) -> AsyncIterator[bytes]:
         """Run an agent and stream what happens."""
         check.check_run_streamed(request)
-        limit = request.max_message_bytes or DEFAULT_MESSAGE_BYTES
         started = await self._start(request)
+        with self._leaving(request, started):
+            async with aclosing(self._messages(request, started)) as messages:
+                async for message in messages:
+                    yield message
+
+    async def _messages(self, request: runner_pb2.RunStreamedRequest, started: Started) -> AsyncGenerator[bytes]:
+        limit = request.max_message_bytes or DEFAULT_MESSAGE_BYTES
         message = runner_pb2.RunStarted(session_id=started.session_id, turn_id=started.turn_id, created=started.created)
         yield frame_message(STARTED, message.SerializeToString())
-        turn = await self._runs.turn(started.session_id, started.turn_id)
+        first = started.first_sequence
+        if not first:
+            first = (await self._runs.turn(started.session_id, started.turn_id)).first_sequence
         watch = Watch(
             session_id=started.session_id,
-            after_sequence=max(request.after_sequence, turn.first_sequence - 1),
+            after_sequence=max(request.after_sequence, first - 1),
             follow=Follow.REST,
             deltas=request.deltas != event_pb2.DELTA_LEVEL_NONE,
             turn_id=started.turn_id,
         )
-        try:
-            async for parts in self._watcher.parts(watch):
+        async with aclosing(self._watcher.parts(watch)) as watched:
+            async for parts in watched:
                 for group in pack(parts, limit):
                     yield parts_message(group)
-        except (asyncio.CancelledError, GeneratorExit):
-            self._left(request, started)
-            raise
         result = await self._result(request, started)
         yield frame_message(RESULT, result.SerializeToString())
 
@@ -82,7 +85,13 @@ class RunnerService:
             request_id=request.request_id,
             digest=body_digest(request, digest_fields(request)),
         )
-        return await self._runs.start(asked, self._read(request))
+        starting = asyncio.ensure_future(self._runs.start(asked, self._read(request)))
+        try:
+            return await asyncio.shield(starting)
+        except asyncio.CancelledError:
+            if request.cancel_on_disconnect:
+                starting.add_done_callback(self._left_early)
+            raise
 
     def _read(self, request: AnyRun) -> Run:
         return Run(
@@ -104,7 +113,17 @@ class RunnerService:
             limit=(request.max_message_bytes or DEFAULT_MESSAGE_BYTES) - 16,
         )
 
-    def _left(self, request: AnyRun, started: Started) -> None:
-        """Cancel the turn of a caller who went away, where it asked for that."""
-        if request.cancel_on_disconnect:
-            self._cancel(started.session_id, started.turn_id)
+    @contextmanager
+    def _leaving(self, request: AnyRun, started: Started) -> Iterator[None]:
+        """Cancel the turn of a caller who goes away meanwhile, where it asked for that."""
+        try:
+            yield
+        except (asyncio.CancelledError, GeneratorExit):
+            if request.cancel_on_disconnect:
+                self._cancel(started.session_id, started.turn_id)
+            raise
+
+    def _left_early(self, starting: asyncio.Future[Started]) -> None:
+        """Cancel the turn of a caller who went away before it was accepted."""
+        if not starting.cancelled() and starting.exception() is None:
+            self._cancel(starting.result().session_id, starting.result().turn_id)

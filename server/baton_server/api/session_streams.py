@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
+from contextlib import aclosing
+
+import grpc
 
 from baton.v1 import event_pb2
 from baton.v1 import session_pb2 as pb
-from baton_server.api.rpc import Context, Rpc, Unreadable, unavailable
+from baton_server.api.rpc import Context, Rpc, readable, unavailable
 from baton_server.api.session_service import SessionService
+from baton_server.app.runs import Runs
 from baton_server.app.runtime import Runtime
 from baton_server.app.sessions import Sessions
 from baton_server.app.watch import Follow, Watch, Watcher
 from baton_server.core.errors import BatonError, Failure, Reason, refuse
 from baton_server.ports.store import StoreUnavailable
 from baton_server.wire import check
+from baton_server.wire.check.violations import Violations
 from baton_server.wire.errors import write_failure
 from baton_server.wire.fit import DEFAULT_MESSAGE_BYTES, close_page
 from baton_server.wire.stream import find_text, pack, parts_message
@@ -34,8 +39,11 @@ FOLLOWS = {pb.FOLLOW_FOREVER: Follow.FOREVER, pb.FOLLOW_NONE: Follow.NONE}
 class SessionStreams:
     """The streaming rpcs of SessionService."""
 
-    def __init__(self, runtime: Runtime, sessions: Sessions, watcher: Watcher, unary: SessionService) -> None:
-        self._runtime, self._sessions, self._watcher, self._unary = runtime, sessions, watcher, unary
+    def __init__(
+        self, runtime: Runtime, sessions: Sessions, runs: Runs, watcher: Watcher, unary: SessionService
+    ) -> None:
+        self._runtime, self._sessions, self._runs = runtime, sessions, runs
+        self._watcher, self._unary = watcher, unary
 
     def rpcs(self) -> dict[str, Rpc]:
         """List the methods."""
@@ -50,9 +58,10 @@ class SessionStreams:
         """Stream a session's events, then what happens."""
         check.check_watch(request)
         limit = request.max_message_bytes or DEFAULT_MESSAGE_BYTES
-        async for parts in self._watcher.parts(watch_of(request)):
-            for group in pack(parts, limit):
-                yield parts_message(group)
+        async with aclosing(self._watcher.parts(watch_of(request))) as watched:
+            async for parts in watched:
+                for group in pack(parts, limit):
+                    yield parts_message(group)
 
     async def list_events(self, request: pb.ListEventsRequest, _: Context) -> pb.ListEventsResponse:
         """List a session's events."""
@@ -66,17 +75,16 @@ class SessionStreams:
                 after_sequence=str(request.after_sequence),
                 last_sequence=str(session.last_sequence),
             )
-        size = request.page_size or PAGE
-        rows = await self._runtime.store.events.after(
-            request.session_id, request.after_sequence, size + 1, request.turn_id
-        )
-        events = (event_pb2.Event.FromString(row.data) for row in rows[:size])
+        if request.turn_id:
+            await self._runs.turn(request.session_id, request.turn_id)
+        log = self._runtime.store.events
+        rows = await log.after(request.session_id, request.after_sequence, request.page_size or PAGE, request.turn_id)
+        events = (event_pb2.Event.FromString(row.data) for row in rows)
         shown = close_page(events, DEFAULT_MESSAGE_BYTES)
-        return pb.ListEventsResponse(
-            events=shown,
-            last_sequence=shown[-1].sequence if shown else request.after_sequence,
-            has_more=len(rows) > len(shown),
-        )
+        last = shown[-1].sequence if shown else request.after_sequence
+        # One read gives less than was asked for where events are large, so only another one tells the end.
+        more = await log.after(request.session_id, last, 1, request.turn_id) if shown else ()
+        return pb.ListEventsResponse(events=shown, last_sequence=last, has_more=bool(more))
 
     async def read_content(self, request: pb.ReadContentRequest, _: Context) -> AsyncIterator[bytes]:
         """Stream a text that was omitted elsewhere."""
@@ -84,8 +92,9 @@ class SessionStreams:
         await self._sessions.find(request.session_id)
         data = await self._content(request)
         if request.offset > len(data):
-            message = f"offset {request.offset} is behind the end of the content, which has {len(data)} bytes."
-            raise refuse(Reason.INVALID_REQUEST, message)
+            found = Violations()
+            found.add("offset", f"is {request.offset}, behind the end of the content, which has {len(data)} bytes")
+            found.raise_if_any()
         size = min(SLICE_BYTES, (request.max_message_bytes or DEFAULT_MESSAGE_BYTES) - 1024)
         for at in range(request.offset, len(data), size) or (request.offset,):
             slice_ = pb.ReadContentResponse(offset=at, data=data[at : at + size], total_bytes=len(data))
@@ -142,11 +151,12 @@ class _Conversation:
             await asyncio.gather(reading, return_exceptions=True)
 
     async def _first(self) -> tuple[pb.WatchRequest, pb.Session]:
-        reading = asyncio.ensure_future(self._frame())
-        done, _ = await asyncio.wait({reading}, timeout=self._runtime.limits.hello_timeout_s)
-        frame = reading.result() if done else None
-        if frame is None:
-            raise refuse(Reason.INVALID_REQUEST, "The first frame must be watch or create, within 10 s.")
+        limit_s = self._runtime.limits.hello_timeout_s
+        reading = asyncio.ensure_future(self._context.read())
+        done, _ = await asyncio.wait({reading}, timeout=limit_s)
+        if not done or reading.result() is grpc.aio.EOF:
+            raise refuse(Reason.INVALID_REQUEST, f"The first frame must be watch or create, within {limit_s:g} s.")
+        frame = readable(reading.result())
         check.check_converse_first(frame)
         if frame.WhichOneof("frame") == "create":
             made = await self._unary.create_checked(frame.create)
@@ -157,22 +167,25 @@ class _Conversation:
 
     async def _read(self, session_id: str) -> None:
         """Take submits in, one after the other, until the caller half-closes."""
-        while (frame := await self._frame()) is not None:
+        while (frame := await self._context.read()) is not grpc.aio.EOF:
             # Nothing is written meanwhile, so that `submitted` comes before what follows from it.
             async with self._writing:
                 answer = await self._answer(frame, session_id)
                 await self._context.write(answer.SerializeToString())
         self._half_closed.set()
 
-    async def _answer(self, frame: pb.ConverseRequest, session_id: str) -> pb.ConverseResponse:
+    async def _answer(self, frame: object, session_id: str) -> pb.ConverseResponse:
+        submit = pb.SubmitInputRequest()
         try:
-            check.check_converse_later(frame)
-            check.check_submit_input(frame.submit, session_id)
-            return pb.ConverseResponse(submitted=await self._unary.submit_checked(frame.submit, session_id))
+            given = readable(frame)
+            check.check_converse_later(given)
+            submit = given.submit
+            check.check_submit_input(submit, session_id)
+            return pb.ConverseResponse(submitted=await self._unary.submit_checked(submit, session_id))
         except StoreUnavailable as error:
-            return _refusal(frame.submit.request_id, unavailable(error).failure)
+            return _refusal(submit.request_id, unavailable(error).failure)
         except BatonError as error:
-            return _refusal(frame.submit.request_id, error.failure)
+            return _refusal(submit.request_id, error.failure)
 
     async def _follow(self, watch: pb.WatchRequest) -> None:
         """Stream to the end by `follow`, which counts after the half-close; before it the stream stays."""
@@ -185,8 +198,9 @@ class _Conversation:
             deltas=wanted.deltas,
             turn_id=wanted.turn_id,
         )
-        async for parts in self._watcher.parts(live, until=self._half_closed, then=wanted.follow):
-            await self._write_parts(parts, limit)
+        async with aclosing(self._watcher.parts(live, until=self._half_closed, then=wanted.follow)) as watched:
+            async for parts in watched:
+                await self._write_parts(parts, limit)
 
     async def _write_parts(self, parts: Sequence[bytes], limit: int) -> None:
         for group in pack(parts, limit):
@@ -195,13 +209,6 @@ class _Conversation:
     async def _write(self, message: bytes) -> None:
         async with self._writing:
             await self._context.write(message)
-
-    async def _frame(self) -> pb.ConverseRequest | None:
-        """Read a frame; None: the caller half-closed. Raises BatonError on bytes that are no frame."""
-        frame = await self._context.read()
-        if isinstance(frame, Unreadable):
-            raise BatonError(frame.failure)
-        return frame if isinstance(frame, pb.ConverseRequest) else None
 
 
 def _refusal(request_id: str, failure: Failure) -> pb.ConverseResponse:

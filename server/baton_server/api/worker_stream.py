@@ -1,7 +1,8 @@
 """One attached worker's stream: a task reads frames, a task writes them, and neither waits for the other.
 
 Facts of grpc.aio that shape it: a read must never be cancelled (it would end the call); EOF alone does not tell
-a half-close from a death (a cancellation follows within milliseconds); two writes at once fail.
+a half-close from a death (a cancellation follows within milliseconds); two writes at once fail; a write to a
+peer that does not read waits for ever, and so does the status behind it.
 """
 
 from __future__ import annotations
@@ -11,6 +12,10 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
+import grpc
+import structlog
+from google.protobuf.message import DecodeError
+
 from baton.v1 import handler_pb2 as pb
 from baton_server.api.rpc import Context, Unreadable, abort
 from baton_server.app.dispatch import Dispatcher
@@ -18,7 +23,7 @@ from baton_server.app.frames import Ack, Deliver, End, Frame, Handler, Held, Lea
 from baton_server.app.registry import Worker
 from baton_server.app.runtime import Runtime
 from baton_server.app.workers import Introduction, Workers
-from baton_server.core.errors import BatonError, Failure, Reason, refuse
+from baton_server.core.errors import BatonError, Failure, Reason, Refused, refuse
 from baton_server.wire import check
 from baton_server.wire.chunks import Assembler, chunks
 from baton_server.wire.fit import DEFAULT_MESSAGE_BYTES
@@ -34,11 +39,13 @@ from baton_server.wire.frames import (
     welcome_frame,
 )
 
+log = structlog.get_logger(__name__)
+
 AFTER_EOF_S = 0.05
 """How long a cancellation may take to follow the end of the reads (measured: 0.1 to 0.4 ms)."""
 
 MAX_UNWRITTEN = 1000
-"""Frames that may wait for a worker that does not read; beyond them nothing more is read from it."""
+"""Frames and answers that a worker may leave untaken; beyond them nothing more is read from it."""
 
 
 class WorkerStream:
@@ -49,12 +56,10 @@ class WorkerStream:
     ) -> None:
         self._runtime, self._workers, self._dispatcher = runtime, workers, dispatcher
         self._context, self._version = context, version
-        self._frames: deque[bytes] = deque()
-        self._news = asyncio.Event()
-        self._room = asyncio.Event()
-        self._room.set()
-        self._ending: Failure | None = None
-        self._closing = False
+        self._frames: deque[tuple[bytes, Deliver | None]] = deque()
+        self._news, self._room, self._cut = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        self._ending: End | None = None
+        self._over = False
         self._assembler = Assembler()
         self._chunk_id = 0
         self._read_count = 0
@@ -85,11 +90,17 @@ class WorkerStream:
     def send(self, frame: Frame) -> None:
         """Queue a frame."""
         if isinstance(frame, End):
-            self._ending = frame.failure
-            self._news.set()
+            self._end(frame)
         else:
-            call = frame.call if isinstance(frame, Deliver) else None
-            self._queue(self._written[type(frame)](frame), call.call_id if call else "", call.attempt if call else 0)
+            self._queue(self._written[type(frame)](frame), frame if isinstance(frame, Deliver) else None)
+
+    def _end(self, frame: End) -> None:
+        if self._ending is None or frame.failure is not None:
+            self._ending = frame
+        self._news.set()
+        self._room.set()
+        if frame.failure is not None:
+            self._cut.set()
 
     # -- the stream ------------------------------------------------------------------------------
 
@@ -100,32 +111,52 @@ class WorkerStream:
         worker = await self._attach(hello)
         reading = asyncio.ensure_future(self._read_all(worker))
         writing = asyncio.ensure_future(self._write_all())
+        cut = asyncio.ensure_future(self._cut.wait())
         try:
-            await asyncio.wait({reading, writing}, return_when=asyncio.FIRST_COMPLETED)
-            if self._ending is None and reading.done() and reading.result():
-                await self._finish(worker, writing)
+            await self._until_over(worker, reading, writing, cut)
         finally:
             self._workers.broke(worker, self)
-            self._closing = True
-            self._news.set()
-            await asyncio.gather(writing, return_exceptions=True)
-        if self._ending is not None:
-            await abort(self._context, BatonError(self._ending))
+            self._over = True
+            self._frames.clear()
+            self._room.set()
+            # With the rpc, the read ends by itself; what the three were about matters to nobody any more.
+            for task in (writing, cut):
+                task.cancel()
+            await asyncio.gather(writing, cut, return_exceptions=True)
+            reading.add_done_callback(_seen)
+        if self._ending is not None and self._ending.failure is not None:
+            await self._abort(self._ending.failure)
+
+    async def _until_over(
+        self, worker: Worker, reading: asyncio.Task[bool], writing: asyncio.Task[None], cut: asyncio.Task[Any]
+    ) -> None:
+        """Wait for the end of the stream; a half-close is not yet one."""
+        await asyncio.wait({reading, writing, cut}, return_when=asyncio.FIRST_COMPLETED)
+        if reading.done() and not writing.done() and not cut.done() and reading.result():
+            self._workers.drain(worker)
+            await asyncio.wait({writing, cut}, return_when=asyncio.FIRST_COMPLETED)
+
+    async def _abort(self, failure: Failure) -> None:
+        try:
+            await abort(self._context, BatonError(failure))
+        except grpc.aio.InternalError:
+            log.info("a worker went before it took the status of its stream", reason=failure.reason)
 
     async def _hello(self) -> pb.Hello:
         reading = asyncio.ensure_future(self._context.read())
+        reading.add_done_callback(_seen)
         done, _ = await asyncio.wait({reading}, timeout=self._runtime.limits.hello_timeout_s)
         frame = reading.result() if done else None
         self._read_count = 1
-        if not isinstance(frame, pb.ConnectRequest) or frame.WhichOneof("frame") != "hello":
-            arm = frame.WhichOneof("frame") if isinstance(frame, pb.ConnectRequest) else None
+        arm = frame.WhichOneof("frame") if isinstance(frame, pb.ConnectRequest) else None
+        if not isinstance(frame, pb.ConnectRequest) or arm != "hello":
+            came = arm or ("one that cannot be read" if isinstance(frame, Unreadable) else "none")
             raise refuse(
                 Reason.HELLO_EXPECTED,
-                f"The first frame must be a Hello, within {self._runtime.limits.hello_timeout_s:g} s; it was "
-                f"{arm or 'none'}.",
+                f"The first frame must be a Hello, within {self._runtime.limits.hello_timeout_s:g} s; it was {came}.",
                 frame=arm or "",
             )
-        check.check_frame(frame, 1)
+        _check_hello(frame)
         return frame.hello
 
     async def _attach(self, hello: pb.Hello) -> Worker:
@@ -156,32 +187,35 @@ class WorkerStream:
                 ],
             )
         )
-        self._dispatcher.credit(worker, hello.credit.messages)
+        self._workers.welcomed(worker, hello.credit.messages)
         return worker
 
     async def _read_all(self, worker: Worker) -> bool:
         """Take frames until there are no more; True: the worker half-closed, False: it is gone."""
-        while self._ending is None and not self._closing:
-            frame = await self._context.read()
-            if isinstance(frame, Unreadable):
-                self._refuse(frame.failure)
-            elif isinstance(frame, pb.ConnectRequest):
-                self._read_count += 1
-                self._workers.heard(worker)
-                self._take(frame)
-            else:
+        while True:
+            try:
+                frame = await self._context.read()
+            except grpc.aio.BaseError:
+                return False
+            if self._over or self._cut.is_set():
+                return False  # the stream ends, or is replaced; what still comes over it does not count
+            if not isinstance(frame, pb.ConnectRequest | Unreadable):
+                self._workers.unheard(worker)
                 await asyncio.sleep(AFTER_EOF_S)
                 return not self._context.cancelled()
-            await self._room.wait()
-        return False
+            self._read_count += 1
+            self._workers.heard(worker)
+            if isinstance(frame, Unreadable):
+                self._refuse(self._unreadable(frame.failure))
+            else:
+                self._take(frame)
+            await self._until_room(worker)
 
-    async def _finish(self, worker: Worker, writing: asyncio.Task[None]) -> None:
-        """After a half-close: nothing new, and the stream ends when nothing is held."""
-        self._workers.drain(worker)
-        while self._dispatcher.leases.held_by(worker) and not writing.done():
-            await asyncio.wait({writing}, timeout=AFTER_EOF_S)
-        while self._frames and not writing.done():
-            await asyncio.wait({writing}, timeout=AFTER_EOF_S)
+    async def _until_room(self, worker: Worker) -> None:
+        """Wait while the worker leaves too much untaken, or too many of its results wait for the disk."""
+        while not self._over and self._ending is None and len(self._frames) + worker.unanswered >= MAX_UNWRITTEN:
+            self._room.clear()
+            await self._room.wait()
 
     async def _write_all(self) -> None:
         """Write what is queued, and a heartbeat where nothing was written for its interval."""
@@ -190,26 +224,29 @@ class WorkerStream:
                 async with asyncio.timeout(self._runtime.limits.heartbeat_s):
                     await self._news.wait()
             except TimeoutError:
-                self._frames.append(heartbeat_frame(self._runtime.clock.wall()))
+                self._frames.append((heartbeat_frame(self._runtime.clock.wall()), None))
             self._news.clear()
             while self._frames:
-                await self._context.write(self._frames[0])
+                data, delivered = self._frames[0]
+                await self._context.write(data)
                 self._frames.popleft()
-                if len(self._frames) < MAX_UNWRITTEN:
-                    self._room.set()
-            if self._ending is not None or self._closing:
+                self._room.set()
+                if delivered is not None:
+                    self._dispatcher.written(self._attached, delivered.call.call_id, delivered.call.attempt)
+            if self._ending is not None:
                 return
 
-    def _queue(self, frame: bytes, call_id: str = "", attempt: int = 0) -> None:
-        if self._closing:
+    def _queue(self, frame: bytes, delivers: Deliver | None = None) -> None:
+        """Queue a frame, in slices where the worker takes less at once. `delivers`: the call that it brings."""
+        if self._over:
             return
+        pieces = [frame]
         if len(frame) > self._limit:
             self._chunk_id += 1
-            self._frames.extend(chunks(frame, self._limit, self._chunk_id, call_id, attempt))
-        else:
-            self._frames.append(frame)
-        if len(self._frames) >= MAX_UNWRITTEN:
-            self._room.clear()
+            about = ("", 0) if delivers is None else (delivers.call.call_id, delivers.call.attempt)
+            pieces = list(chunks(frame, self._limit, self._chunk_id, *about))
+        self._frames.extend((piece, None) for piece in pieces[:-1])
+        self._frames.append((pieces[-1], delivers))
         self._news.set()
 
     # -- frames ----------------------------------------------------------------------------------
@@ -226,6 +263,16 @@ class WorkerStream:
     def _refuse(self, failure: Failure) -> None:
         self._queue(protocol_error_frame(self._read_count, failure))
 
+    def _unreadable(self, failure: Failure) -> Failure:
+        if failure.reason is Reason.MESSAGE_TOO_LARGE:
+            return failure
+        return self._no_frame(Reason.FRAME_INVALID)
+
+    def _no_frame(self, reason: Reason) -> Failure:
+        number = self._read_count
+        message = f"Frame {number} was not taken: its bytes are no ConnectRequest. The stream lives."
+        return Failure(reason=reason, message=message, metadata={"frame_number": str(number), "field": ""})
+
     @property
     def _attached(self) -> Worker:
         assert self._worker is not None
@@ -236,7 +283,6 @@ class WorkerStream:
         good = [spec for spec, failure in zip(frame.handlers, declared, strict=True) if failure is None]
         registered = self._workers.register(self._attached, [_handler(spec) for spec in good])
         self._queue(registered_frame(_verdicts(frame.handlers, declared, registered)))
-        self._dispatcher.credit(self._attached, 0)
 
     def _unregister(self, frame: pb.Unregister) -> None:
         self._workers.unregister(self._attached, [spec.name for spec in frame.handlers])
@@ -251,6 +297,7 @@ class WorkerStream:
         try:
             check.check_result(frame, self._read_count)
         except BatonError as error:
+            self._dispatcher.acked(self._attached, frame.call_id, frame.attempt)  # the call has arrived at least
             self.send(
                 Ack(
                     call_id=frame.call_id,
@@ -277,7 +324,10 @@ class WorkerStream:
         whole = self._assembler.take(frame)
         if whole is None:
             return
-        inner = pb.ConnectRequest.FromString(whole)
+        try:
+            inner = pb.ConnectRequest.FromString(whole)
+        except DecodeError:
+            raise BatonError(self._no_frame(Reason.FRAME_INVALID)) from None
         if inner.WhichOneof("frame") == "chunk":
             raise refuse(Reason.CHUNK_INVALID, "A chunk holds another chunk.", problem="nested")
         self._take(inner)
@@ -289,6 +339,24 @@ class WorkerStream:
             frame_number=str(self._read_count),
             field="hello",
         )
+
+
+def _seen(task: asyncio.Future[Any]) -> None:
+    """Look at what became of a read that nobody waits for any more."""
+    if not task.cancelled():
+        task.exception()
+
+
+def _check_hello(frame: pb.ConnectRequest) -> None:
+    """Check a Hello. Nothing can go on without one, so what is wrong with it is a status, not a ProtocolError."""
+    try:
+        check.check_frame(frame, 1)
+    except Refused as error:
+        if error.failure.reason is Reason.FRAME_INVALID:
+            facts = {"fields": str(len(error.violations))}
+            failure = Failure(reason=Reason.INVALID_REQUEST, message=error.failure.message, metadata=facts)
+            raise Refused(failure, error.violations) from None
+        raise
 
 
 def _handler(spec: pb.HandlerSpec) -> Handler:

@@ -14,7 +14,7 @@ from baton_server.app.registry import Registry
 from baton_server.app.runtime import Runtime
 from baton_server.core.agents import Agent, FunctionTool, Pinned, RunConfig
 from baton_server.core.errors import Reason, refuse
-from baton_server.core.events import SessionInProgress, TurnCreated, TurnSnapshot, TurnStatus
+from baton_server.core.events import SessionIdle, SessionInProgress, TurnCreated, TurnSnapshot, TurnStatus
 from baton_server.core.inputs import Begun, NewItem, Steered
 from baton_server.core.state import TurnState
 from baton_server.ports.rules import SchemaRules
@@ -34,6 +34,11 @@ class NewTurn:
     def write(self) -> TurnWrite:
         """Say what the batch does with the turn's row."""
         return TurnWrite(row=self.row, starts=self.row.status is not TurnStatus.QUEUED, ends=self.state.over)
+
+    @property
+    def active_turn_id(self) -> str:
+        """Say which turn its session has then: this one, unless it has ended with its first step."""
+        return "" if self.state.over else self.row.turn_id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +86,8 @@ class Acceptance:
             recording.add(SessionInProgress(), turn_id=state.turn_id)
             recording.add(TurnCreated(turn=begun), turn_id=state.turn_id)
             recording.extend(self._runtime.runner.step(state, Begun(items=tuple(asked.items))))
+            if state.over:
+                recording.add(SessionIdle())
         else:
             recording.add(TurnCreated(turn=snapshot), turn_id=state.turn_id)
             data = self._runtime.codec.input(Steered(items=tuple(asked.items)))

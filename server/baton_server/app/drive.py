@@ -15,14 +15,15 @@ import structlog
 
 from baton_server.app.asking import Asking
 from baton_server.app.dispatch import Dispatcher
+from baton_server.app.ended import EndedTurns
 from baton_server.app.frames import CancelReason
 from baton_server.app.publish import publish
 from baton_server.app.runtime import Runtime
 from baton_server.app.step import CANCEL_TIMER, Step
 from baton_server.app.turn import Driven, Glimpse, Mail
 from baton_server.core.commands import CallModel, StopCalls, pending
-from baton_server.core.events import CancelMode
-from baton_server.core.inputs import GraceOver, Input, Steered
+from baton_server.core.events import CancelMode, TurnStatus
+from baton_server.core.inputs import CallSettled, GraceOver, Input, Steered
 from baton_server.core.state import Phase, TurnState
 from baton_server.ports.bus import Part
 from baton_server.ports.engine import Engine
@@ -41,6 +42,7 @@ class Driver:
     def __init__(self, runtime: Runtime, observer: Observer) -> None:
         self._runtime, self._observer = runtime, observer
         self._turns: dict[str, Driven] = {}
+        self._ended = EndedTurns()
         self._calm = asyncio.Event()
         self.draining = False
         self._asking = Asking(runtime, self.feed)
@@ -59,12 +61,20 @@ class Driver:
         self._driven(turn_id).look = True
         self.engine.wake(turn_id)
 
-    def adopt(self, state: TurnState, row: TurnRow, done: Committed) -> None:
-        """Drive on a turn that this process has just accepted and begun, with no other one queued."""
+    def adopt(self, state: TurnState, row: TurnRow, done: Committed, *, new_session: bool = False) -> None:
+        """Drive on a turn that this process has just accepted and begun, with no other one queued.
+
+        `new_session`: made in the same commit, so that there is no history to read.
+        """
         self._turns[row.turn_id] = Driven(
-            turn_id=row.turn_id, state=state, row=row, session_version=done.session_version, look=False
+            turn_id=row.turn_id,
+            state=state,
+            row=row,
+            session_version=done.session_version,
+            look=False,
+            history=[] if new_session else None,
         )
-        self._turns[row.turn_id].since = self._runtime.clock.monotonic()
+        self._turns[row.turn_id].stands(self._runtime.clock.monotonic())
         self.engine.wake(row.turn_id)
 
     def peek(self, turn_id: str) -> Glimpse | None:
@@ -75,10 +85,15 @@ class Driver:
         return Glimpse(
             session_id=driven.row.session_id,
             status=driven.row.status,
-            open_names=tuple(call.name for call in driven.state.open_calls.values()),
+            open_names=driven.open_names,
             config=driven.state.pinned.config,
             since=driven.since,
         )
+
+    def working(self, turn_id: str) -> bool:
+        """Tell whether something has come for a turn that is not on disk yet, as its events: it does not rest."""
+        driven = self._turns.get(turn_id)
+        return driven is not None and driven.working
 
     def resets(self, session_id: str, turn_id: str) -> list[Part]:
         """Make the resets that a newcomer needs for what is being written; empty turn_id: all turns."""
@@ -107,18 +122,25 @@ class Driver:
     async def advance(self, turn_id: str) -> None:
         """Feed a turn what has come, commit, and perform what it owes then. Raises StoreUnavailable."""
         driven = self._driven(turn_id)
-        while True:
-            if driven.state is None and not await self._load(driven):
-                self._end(driven)
-                return
-            if not await self._step(driven):
-                break
+        driven.stepping = True
+        try:
+            await self._settle(driven)
+        finally:
+            driven.stepping = False
         state = driven.state
         if state is None or state.over:
             self._end(driven)
         else:
             await self._perform(driven, state)
         self._calm.set()
+        if driven.row is not None and driven.row.status is not TurnStatus.IN_PROGRESS:
+            self._runtime.bus.publish(driven.row.session_id, ())  # it may rest: who waits for that looks again
+
+    async def _settle(self, driven: Driven) -> None:
+        """Load, feed and commit until there is nothing more to feed."""
+        while driven.state is not None or await self._load(driven):
+            if not await self._step(driven):
+                return
 
     async def _step(self, driven: Driven) -> bool:
         """Feed and commit once; False: there was nothing to feed."""
@@ -163,7 +185,8 @@ class Driver:
                 driven.waiting.append((row, given))
             else:
                 fed.append((row, given))
-        return fed
+        # Results were acknowledged as settling their calls, so a cancel beside them must not settle these first.
+        return sorted(fed, key=lambda one: not isinstance(one[1], CallSettled))
 
     async def _feed_messages(self, driven: Driven, step: Step) -> None:
         state = step.state
@@ -200,7 +223,7 @@ class Driver:
         """Tell everyone what is on disk now."""
         started = done.events[0].sequence if step.started else step.row.started_sequence
         driven.row = replace(step.new_row, version=done.turn_version, started_sequence=started)
-        driven.since = self._runtime.clock.monotonic()
+        driven.stands(self._runtime.clock.monotonic())
         before: list[Part] = []
         if step.replied and driven.live is not None:
             before, driven.live = driven.live.held_back(), None
@@ -267,11 +290,14 @@ class Driver:
             return False
         state = await self.read(row)
         driven.state, driven.row, driven.loaded = state, row, True
-        driven.since = self._runtime.clock.monotonic()
+        driven.stands(self._runtime.clock.monotonic())
         return not state.over
 
     async def read(self, row: TurnRow) -> TurnState:
-        """Fold a turn's events into its state, as the log has them."""
+        """Fold a turn's events into its state, as the log has them, unless its last commit here left it."""
+        kept = self._ended.state(row)
+        if kept is not None:
+            return kept
         store, codec = self._runtime.store, self._runtime.codec
         pinned = await self._runtime.pinned(row.agent_digest, row.config_digest)
         rows = await store.events.of_turn(row.turn_id)
@@ -296,6 +322,9 @@ class Driver:
 
     def _end(self, driven: Driven) -> None:
         """Let go of a turn that is over; what still came for it came too late."""
+        row, state = driven.row, driven.state
+        if row is not None and state is not None and self._runtime.bus.heard(row.session_id):
+            self._ended.keep(row, state)
         driven.let_go()
         for mail in driven.mailbox:
             mail.answer(False)

@@ -71,9 +71,9 @@ class Leave:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class End:
-    """The stream ends with a status: nothing can go on."""
+    """The stream ends: with a status, since nothing can go on, or (None) with OK behind all that is queued."""
 
-    failure: Failure
+    failure: Failure | None
 
 
 Frame = Deliver | Stop | Ack | Leave | End

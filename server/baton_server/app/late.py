@@ -21,10 +21,13 @@ def stale(row: CallRow, attempt: int) -> Failure:
             message=f"The call {row.call_id} was settled before by {by}; the first result stays.",
             metadata={"call_id": row.call_id, "settled_by": "worker" if row.settled_attempt else "outside"},
         )
+    # An attempt that was given back, and one that is about to be, count as replaced by the next one.
+    current = row.attempt + 1 if attempt == row.attempt or row.state is CallState.QUEUED else row.attempt
     return Failure(
         reason=Reason.ATTEMPT_STALE,
-        message=f"Attempt {attempt} of the call {row.call_id} was replaced by attempt {row.attempt}.",
-        metadata={"attempt": str(attempt), "current_attempt": str(row.attempt)},
+        message=f"Attempt {attempt} of the call {row.call_id} is not the sender's any more: attempt {current} "
+        "takes its place.",
+        metadata={"attempt": str(attempt), "current_attempt": str(current)},
     )
 
 

@@ -22,7 +22,8 @@ def publish(
             turn_id=row.turn_id,
             data=runtime.parts.event_part(row.data),
             edge=edge,
+            ends=ends,
         )
-        for row, edge in zip(done.events, recording.edges, strict=True)
+        for row, edge, ends in zip(done.events, recording.edges, recording.ends, strict=True)
     ]
     runtime.bus.publish(session_id, (*before, *parts))

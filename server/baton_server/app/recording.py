@@ -41,6 +41,7 @@ class Recording:
         self._codec = codec
         self.events: list[NewEvent] = []
         self.edges: list[bool] = []
+        self.ends: list[bool] = []
         self.contents: dict[str, bytes] = {}
         self.status: SessionStatus | None = None
         self.opened: list[FunctionCall] = []
@@ -61,7 +62,8 @@ class Recording:
                 row = self._item(body.item, body.in_history)
             self.status = _STATUS_EDGES.get(type(body), self.status)
             self.events.append(NewEvent(turn_id=event.turn_id, data=data, item=row))
-            self.edges.append(isinstance(body, SessionRequiresAction | SessionIdle | TurnEnded))
+            self.edges.append(_may_rest(body))
+            self.ends.append(isinstance(body, TurnEnded))
 
     def _item(self, item: Item, in_history: bool) -> ItemRow:
         if isinstance(item.body, FunctionCall) and item.status is ItemStatus.IN_PROGRESS:
@@ -76,3 +78,10 @@ class Recording:
             json=item.json,
             in_history=in_history,
         )
+
+
+def _may_rest(body: EventBody) -> bool:
+    """Tell whether a turn may rest after an event: an output may leave only calls that nobody serves."""
+    if isinstance(body, ItemAdded):
+        return isinstance(body.item.body, FunctionCallOutput)
+    return isinstance(body, SessionRequiresAction | SessionIdle | TurnEnded)

@@ -6,16 +6,24 @@ worker; a name is looked up in the scopes of a turn, in order.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from baton_server.app.frames import Handler, Link
 from baton_server.core.errors import Failure, Reason
 
+UNSERVED_REMEMBERED_S = 900.0
+"""How long it is kept since when a name is unserved: longer than any `unserved_grace`."""
+
 
 @dataclass(slots=True, kw_only=True)
 class Worker:
-    """An attached process. `lost_at`: when its stream broke, None: it is attached (monotonic seconds)."""
+    """An attached process. `lost_at`: when its stream broke, None: it is attached (monotonic seconds).
+
+    `unanswered`: results that have come and have no Ack yet.
+    """
 
     worker_id: str
     instance_id: str
@@ -26,7 +34,7 @@ class Worker:
     credit: int = 0
     draining: bool = False
     lost_at: float | None = None
-    claiming: bool = False
+    unanswered: int = 0
 
     @property
     def takes_calls(self) -> bool:
@@ -71,19 +79,24 @@ class Registry:
     def register(self, worker: Worker, handler: Handler) -> Failure | None:
         """Register a handler in every scope of its worker; None: it was.
 
-        Refused where another worker serves the name in one of the scopes with other parameters.
+        Refused where another worker that is attached serves the name in one of the scopes with other
+        parameters. A lost one yields: it may well be the former life of this one.
         """
+        outdated: list[Worker] = []
         for scope in worker.scopes:
             for other in self._serving.get((scope, handler.name), {}).values():
-                known = other.handlers[handler.name].parameters_json
-                differs = known and handler.parameters_json and known != handler.parameters_json
-                if differs and other.instance_id != worker.instance_id:
+                if other is worker or _agree(other.handlers[handler.name], handler):
+                    continue
+                if other.lost_at is None:
                     return Failure(
                         reason=Reason.HANDLER_CONFLICT,
                         message=f"Another worker serves {handler.name!r} in scope {scope!r} with other "
                         "parameters. Give the new parameters a new name, or stop the other worker first.",
                         metadata={"name": handler.name, "scope": scope},
                     )
+                outdated.append(other)
+        for other in outdated:
+            self.unregister(other, (handler.name,), other.lost_at or 0.0)
         worker.handlers[handler.name] = handler
         for scope in worker.scopes:
             self._serving.setdefault((scope, handler.name), {})[worker.worker_id] = worker
@@ -101,12 +114,18 @@ class Registry:
                     self._serving.pop((scope, name), None)
                     self._unserved_since[(scope, name)] = now
 
-    def find(self, name: str, scopes: Sequence[str]) -> tuple[Worker, str] | None:
-        """Choose who gets a call: in the first scope that has a worker with credit, the one with the most."""
+    def find(self, name: str, scopes: Sequence[str], avoid: str = "") -> tuple[Worker, str] | None:
+        """Choose who gets a call: of those in the first scope that serves the name, the one with most credit.
+
+        Who else serves it, in a later scope, may mean something else by the name, however busy the first are.
+        `avoid`: a worker that gets it only if no other can take it.
+        """
         for scope in scopes:
-            ready = [w for w in self._serving.get((scope, name), {}).values() if w.takes_calls]
-            if ready:
-                return max(ready, key=lambda worker: worker.credit), scope
+            serving = [worker for worker in self._serving.get((scope, name), {}).values() if not worker.draining]
+            if serving:
+                ready = [worker for worker in serving if worker.takes_calls]
+                best = max(ready, key=lambda worker: (worker.worker_id != avoid, worker.credit), default=None)
+                return None if best is None else (best, scope)
         return None
 
     def handler(self, name: str, scopes: Sequence[str]) -> Handler | None:
@@ -117,10 +136,6 @@ class Registry:
                     return worker.handlers[name]
         return None
 
-    def scope_of(self, worker: Worker, name: str, scopes: Sequence[str]) -> str:
-        """Say in which scope of a turn a worker serves a name."""
-        return next((s for s in scopes if worker.worker_id in self._serving.get((s, name), {})), "")
-
     def serves(self, name: str, scopes: Sequence[str]) -> bool:
         """Tell whether any worker, attached or lost within its grace, serves a name in one of the scopes."""
         return any((scope, name) in self._serving for scope in scopes)
@@ -130,3 +145,26 @@ class Registry:
         if self.serves(name, scopes):
             return None
         return max((self._unserved_since.get((scope, name), 0.0) for scope in scopes), default=0.0)
+
+    def forget_unserved(self, now: float) -> None:
+        """Forget since when names are unserved where that was so long ago that nobody asks any more."""
+        for key, since in tuple(self._unserved_since.items()):
+            if now - since > UNSERVED_REMEMBERED_S:
+                del self._unserved_since[key]
+
+
+def _agree(one: Handler, other: Handler) -> bool:
+    """Tell whether two declarations of a name mean the same arguments; one that says nothing agrees with any."""
+    texts = (one.parameters_json, other.parameters_json)
+    return not all(texts) or texts[0] == texts[1] or _canonical(texts[0]) == _canonical(texts[1])
+
+
+def _canonical(text: str) -> str:
+    """Write JSON in one way: no spaces, keys in order, whole numbers without a fraction."""
+    return json.dumps(json.loads(text, parse_int=_number, parse_float=_number), sort_keys=True)
+
+
+def _number(text: str) -> dict[str, Any]:
+    value = float(text)
+    # Whole numbers up to 2^53 are the same with and without a fraction; beyond it digits count, so the text stays.
+    return {"number": str(int(value)) if abs(value) < 2**53 and value.is_integer() else text}

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 from baton_server.app.runtime import Runtime
-from baton_server.core.errors import Failure, Reason, Refused, refuse
+from baton_server.core.errors import BatonError, Failure, Reason, Refused, refuse
 from baton_server.ports.store import Conflict, Duplicate, RequestKey, RequestRow
 
 T = TypeVar("T")
@@ -50,6 +51,7 @@ def answer_of(row: RequestRow, request: Request) -> Mapping[str, Any]:
             f"The request_id {request.request_id!r} was used before with another body. Choose a new one for a "
             "new request; send the same body to get the first answer.",
             request_id=request.request_id,
+            first_seen=f"{datetime.fromtimestamp(row.created_at, UTC):%Y-%m-%dT%H:%M:%SZ}",
         )
     answer: Mapping[str, Any] = json.loads(row.answer)
     return answer
@@ -63,8 +65,18 @@ async def once(
 ) -> T:
     """Do a write once: try again on a Conflict, and answer a repeated request from its first answer.
 
-    `attempt` reads, decides and commits with `request.row(…)` in its batch.
+    `attempt` reads, decides and commits with `request.row(…)` in its batch. What has begun goes its whole way
+    also when the caller goes away meanwhile: a commit is always followed by what it owes.
     """
+    return await runtime.finishing.run(_once(runtime, request, attempt, repeated))
+
+
+async def _once(
+    runtime: Runtime,
+    request: Request,
+    attempt: Callable[[], Awaitable[T]],
+    repeated: Callable[[Mapping[str, Any]], Awaitable[T]],
+) -> T:
     known = await first_answer(runtime, request)
     if known is not None:
         return await repeated(known)
@@ -75,5 +87,11 @@ async def once(
             return await repeated(answer_of(duplicate.row, request))
         except Conflict:
             continue
+        except BatonError:
+            # The same request, sent twice at once, may be what it was refused over.
+            known = await first_answer(runtime, request)
+            if known is None:
+                raise
+            return await repeated(known)
     message = "The session is written to by many at once. Try again."
     raise Refused(Failure(reason=Reason.UNAVAILABLE, message=message, metadata={"part": "store"}))

@@ -1,6 +1,7 @@
 """Rest: when a turn, or a session, waits for nobody but the outside, so that Run and Watch may end.
 
-A turn rests when it is over, or WAITING with only calls left whose names nobody serves, for `unserved_grace`.
+A turn rests when it is over, or WAITING with only calls left that no worker holds and whose names nobody serves,
+for `unserved_grace`.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ class Rest:
             return None
         if seen.status in TERMINAL:
             return 0.0
-        if seen.status is not TurnStatus.WAITING:
+        held = self._driver.dispatcher.leases.any_of(turn_id)
+        if seen.status is not TurnStatus.WAITING or held or self._driver.working(turn_id):
             return math.inf
         return self._unserved_left(seen.open_names, seen)
 

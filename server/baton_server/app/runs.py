@@ -15,8 +15,8 @@ from baton_server.app.requests import Request, once
 from baton_server.app.rest import Rest
 from baton_server.app.runtime import Runtime
 from baton_server.app.sessions import AgentSource, Defaults, Sessions
-from baton_server.app.submit import IfBusy, busy, turn_not_found
-from baton_server.app.watch import gone
+from baton_server.app.submit import IfBusy, busy
+from baton_server.app.watch import gone, turn_not_found
 from baton_server.core.agents import Agent, RunConfig
 from baton_server.core.errors import Reason, refuse
 from baton_server.core.inputs import NewItem
@@ -40,11 +40,15 @@ class Run:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Started:
-    """Which turn a run is: `baton.v1.RunStarted`. `created` False: the request was known."""
+    """Which turn a run is: `baton.v1.RunStarted`. `created` False: the request was known.
+
+    `first_sequence`: of the turn's first event; 0: look it up.
+    """
 
     session_id: str
     turn_id: str
     created: bool
+    first_sequence: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +108,7 @@ class Runs:
         if row is None:
             raise gone(started.session_id)
         state = await self._driver.read(row)
-        calls = await self._runtime.store.calls.open_in(started.session_id)
+        calls = () if state.over else await self._runtime.store.calls.open_in(started.session_id)
         return Rested(row=row, state=state, calls=[call for call in calls if call.turn_id == row.turn_id])
 
     async def turn(self, session_id: str, turn_id: str) -> TurnRow:
@@ -141,11 +145,11 @@ class Runs:
             expected_version=session.version,
             bump=True,
             status=recording.status,
-            active_turn_id=None if active else turn.row.turn_id,
+            active_turn_id=None if active else turn.active_turn_id,
         )
         if new:
             status = recording.status or session.status
-            write = SessionWrite(new=replace(session, active_turn_id=turn.row.turn_id, status=status))
+            write = SessionWrite(new=replace(session, active_turn_id=turn.active_turn_id, status=status))
         done = await self._runtime.store.commit(
             Batch(
                 session_id=session.session_id,
@@ -161,8 +165,9 @@ class Runs:
         publish(self._runtime, session.session_id, recording, done)
         if not active:
             row = replace(turn.row, version=done.turn_version, started_sequence=done.events[0].sequence)
-            self._driver.adopt(turn.state, row, done)
-        return Started(session_id=session.session_id, turn_id=turn.row.turn_id, created=True)
+            self._driver.adopt(turn.state, row, done, new_session=new)
+        first = next(event.sequence for event in done.events if event.turn_id == turn.row.turn_id)
+        return Started(session_id=session.session_id, turn_id=turn.row.turn_id, created=True, first_sequence=first)
 
     async def _session(self, run: Run) -> SessionRow | None:
         if run.session_id:

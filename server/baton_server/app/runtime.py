@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import OrderedDict
+from collections.abc import Coroutine
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from baton_server.core.agents import Agent, Pinned, RunConfig
 from baton_server.core.runner import Runner
@@ -13,6 +15,8 @@ from baton_server.ports.clock import Clock, Ids
 from baton_server.ports.codec import Codec
 from baton_server.ports.model import Model
 from baton_server.ports.store import Store
+
+T = TypeVar("T")
 
 PINNED_CACHE = 1024
 """Agents and configurations kept decoded; turns of one deployment share a handful."""
@@ -36,6 +40,20 @@ class Limits:
     delta_bytes: int = 1024
 
 
+class Finishing:
+    """Owns work that goes on to its end although the one who waits for it may go away."""
+
+    def __init__(self) -> None:
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    async def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Wait for work. A caller who is cancelled ends the waiting alone."""
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return await asyncio.shield(task)
+
+
 @dataclass(slots=True, kw_only=True)
 class Runtime:
     """The ports and limits of one server process."""
@@ -49,6 +67,7 @@ class Runtime:
     ids: Ids
     clock: Clock
     limits: Limits = field(default_factory=Limits)
+    finishing: Finishing = field(default_factory=Finishing)
     _agents: OrderedDict[str, Agent] = field(default_factory=OrderedDict)
     _configs: OrderedDict[str, RunConfig] = field(default_factory=OrderedDict)
 

@@ -219,7 +219,8 @@ class Sessions:
             return tuple(names), done.last_sequence
 
         async def again(answer: Mapping[str, Any]) -> tuple[tuple[str, ...], int]:
-            return tuple(answer["item_ids"]), (await self.find(session_id)).last_sequence
+            rows = await self._runtime.store.items.by_ids(session_id, answer["item_ids"])
+            return tuple(answer["item_ids"]), max((row.sequence for row in rows), default=0)
 
         return await once(self._runtime, request, attempt, again)
 

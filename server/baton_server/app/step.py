@@ -62,7 +62,9 @@ class Step:
         self._known = set(state.calls)
         self._was_waiting = state.status is TurnStatus.WAITING
         self._was_queued = state.phase is Phase.QUEUED
+        self._begun = False
         self._guards: dict[str, SettleGuard] = {}
+        self._from_inbox: set[str] = set()
         self._digests: dict[str, str] = {}
         self._consumed: list[tuple[str, int]] = []
         self._timers: list[TimerRow] = []
@@ -78,13 +80,15 @@ class Step:
     @property
     def started(self) -> bool:
         """Tell whether the turn has begun with this step."""
-        return self._was_queued and self.state.phase is not Phase.QUEUED
+        return self._begun
 
     # -- feeding ---------------------------------------------------------------------------------
 
     def row_fed(self, row: InboxRow, given: Input) -> None:
         """Feed a row of the inbox."""
         self._consumed.append((row.turn_id, row.n))
+        if isinstance(given, CallSettled):
+            self._from_inbox.add(given.call_id)
         self._feed(given)
 
     def mail(self, mail: Mail) -> None:
@@ -101,6 +105,7 @@ class Step:
         for row, given in rows:
             self._consumed.append((row.turn_id, row.n))
             items.extend(given.items)
+        self._begun = True
         self._feed(Begun(items=tuple(items)))
 
     def _feed(self, given: Input) -> bool:
@@ -141,8 +146,8 @@ class Step:
             self._timers.append(TimerRow(turn_id=self.state.turn_id, name=CANCEL_TIMER, at=at))
 
     def _settle_unheld(self) -> None:
-        held = self._dispatcher.leases
-        unheld = tuple(c for c in self.state.open_calls if c not in self.reserved and held.get(c) is None)
+        leases = self._dispatcher.leases
+        unheld = tuple(c for c in self.state.open_calls if c not in self.reserved and not leases.holds(c))
         if unheld:
             self._take(CallsUnheld(call_ids=unheld))
 
@@ -214,7 +219,7 @@ class Step:
                 ends=state.over,
             ),
             next_turn=self._next_write,
-            settles=tuple(self._guards.values()),
+            settles=tuple(self._settle_guards()),
             events=tuple(self.recording.events),
             contents=self.recording.contents,
             calls_opened=tuple(self.opened()),
@@ -282,6 +287,17 @@ class Step:
             active_turn_id=self.next_turn_id if self._active else None,
             add_usage=self.state.usage,
         )
+
+    def _settle_guards(self) -> Iterable[SettleGuard]:
+        """List the calls that must still be open: all that get an output here, but for results of the inbox.
+
+        Those have settled their calls in the store already. So no output of our own, such as a cancel's, comes
+        before a result that was acknowledged meanwhile.
+        """
+        opened = {call.call_id for call in self.recording.opened}
+        for output in self.recording.answered:
+            if output.call_id not in opened and output.call_id not in self._from_inbox:
+                yield self._guards.get(output.call_id, SettleGuard(call_id=output.call_id))
 
     def _settled(self) -> Iterable[Settled]:
         for output in self.recording.answered:

@@ -18,7 +18,7 @@ from baton_server.app.publish import publish
 from baton_server.app.recording import Recording
 from baton_server.app.requests import Request, once
 from baton_server.app.runtime import Runtime
-from baton_server.app.watch import gone
+from baton_server.app.watch import gone, turn_not_found
 from baton_server.core.agents import RunConfig
 from baton_server.core.errors import BatonError, Failure, Reason, refuse
 from baton_server.core.events import TERMINAL, CancelMode, ResultDiscarded
@@ -210,7 +210,7 @@ class _Plan:
                 expected_version=self._session.version,
                 bump=True,
                 status=self.recording.status,
-                active_turn_id=turn.row.turn_id if self.started else None,
+                active_turn_id=turn.active_turn_id if self.started else None,
             )
         return Batch(
             session_id=self._session.session_id,
@@ -256,6 +256,9 @@ class _Plan:
                 turn_id=given.turn_id,
                 call_id=given.settled.call_id,
             )
+        earlier = next((one for one in self._settles if one.call_id == call.call_id), None)
+        if earlier is not None:  # by an earlier input of this very batch
+            call = replace(call, state=CallState.SETTLED, settled_attempt=0, result_digest=earlier.digest)
         if call.state is CallState.SETTLED:
             return self._late(call, given.settled)
         self._guards.append(SettleGuard(call_id=call.call_id))
@@ -302,11 +305,6 @@ def busy(turn_id: str) -> Exception:
         f"The turn {turn_id} of the session still runs or waits. Wait for it, or say QUEUE.",
         turn_id=turn_id,
     )
-
-
-def turn_not_found(turn_id: str) -> Exception:
-    """Say that the session has no such turn."""
-    return refuse(Reason.TURN_NOT_FOUND, f"The session has no turn {turn_id!r}.", turn_id=turn_id)
 
 
 def _written(answer: Submitted) -> dict[str, Any]:

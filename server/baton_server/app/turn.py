@@ -45,7 +45,8 @@ class Driven:
     `session_version`: the session's version at which no turn was queued behind this one; None: not known.
     `look`: the inbox may hold rows that were not read. `waiting`: steered rows that wait for a model request.
     `history` None: to be loaded when the model is asked. `loaded`: another process may have begun its round, so
-    that fragments begin anew. `since`: when it last changed (monotonic seconds).
+    that fragments begin anew. `since`: when it last changed (monotonic seconds). `open_names`: functions of the
+    calls that were open then; what the state has besides may not be on disk yet. `stepping`: it is being fed.
     """
 
     turn_id: str
@@ -61,12 +62,25 @@ class Driven:
     live: LiveRound | None = None
     loaded: bool = False
     since: float = 0.0
+    open_names: tuple[str, ...] = ()
+    stepping: bool = False
     grace: asyncio.Task[None] | None = None
 
     @property
     def asking(self) -> bool:
         """Tell whether the request of the round that the state owes is under way."""
         return self.model is not None and self.state is not None and self.model_round == self.state.rounds + 1
+
+    @property
+    def working(self) -> bool:
+        """Tell whether something has come that its events do not tell yet."""
+        return self.stepping or self.look or bool(self.mailbox)
+
+    def stands(self, now: float) -> None:
+        """Note that the state is what the disk has, as of now (monotonic seconds)."""
+        self.since = now
+        calls = self.state.open_calls.values() if self.state is not None else ()
+        self.open_names = tuple(call.name for call in calls)
 
     def drop(self) -> None:
         """Forget what is known, so that it is loaded again: another writer was faster."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -49,19 +49,19 @@ class Watcher:
 
     async def parts(
         self, watch: Watch, until: asyncio.Event | None = None, then: Follow = Follow.REST
-    ) -> AsyncIterator[Sequence[bytes]]:
+    ) -> AsyncGenerator[Sequence[bytes]]:
         """Stream lists of encoded parts; the last one is a heartbeat with the point to resume from.
 
         `until`: once it is set, `then` takes the place of `watch.follow`. Raises Refused(SESSION_NOT_FOUND,
-        SEQUENCE_AHEAD), the former also when the session is deleted.
+        TURN_NOT_FOUND, SEQUENCE_AHEAD), the first also when the session is deleted.
         """
         subscription = self._runtime.bus.subscribe(watch.session_id)
         turning = None if until is None else asyncio.ensure_future(_nudge(until, subscription))
         try:
             view = _View(self._runtime, self._driver, watch, subscription)
             view.until, view.then = until, then
-            await view.check()
-            async for parts in view.catch_up():
+            last_sequence = await view.check()
+            async for parts in view.catch_up(last_sequence):  # what comes after it, the bus brings
                 yield parts
             if watch.follow is not Follow.NONE:
                 async for parts in self._live(view):
@@ -72,7 +72,7 @@ class Watcher:
                 turning.cancel()
             subscription.close()
 
-    async def _live(self, view: _View) -> AsyncIterator[Sequence[bytes]]:
+    async def _live(self, view: _View) -> AsyncGenerator[Sequence[bytes]]:
         resets = view.resets()
         if resets:
             yield resets
@@ -80,6 +80,8 @@ class Watcher:
             if view.behind:
                 async for parts in view.catch_up():
                     yield parts
+            if view.ended and view.follow is Follow.REST:
+                return
             left = await self._left(view) if view.edge or view.timed else math.inf
             if left is None:
                 raise gone(view.watch.session_id)
@@ -111,13 +113,14 @@ class Watcher:
 class _View:
     """How far one watcher has come.
 
-    `edge`: it may rest; `timed`: it rests by itself unless something changes; `behind`: the log has more.
+    `edge`: it may rest; `timed`: it rests by itself unless something changes; `behind`: the log has more;
+    `ended`: the turn that is watched has ended, and all of it was taken.
     """
 
     def __init__(self, runtime: Runtime, driver: Driver, watch: Watch, subscription: Subscription) -> None:
         self._runtime, self._driver, self.watch, self.subscription = runtime, driver, watch, subscription
         self._seen = watch.after_sequence
-        self.edge, self.timed, self.behind = True, False, False
+        self.edge, self.timed, self.behind, self.ended = True, False, False, False
         self.until: asyncio.Event | None = None
         self.then = Follow.REST
 
@@ -127,8 +130,8 @@ class _View:
         turned = self.until is not None and self.until.is_set()
         return self.then if turned else self.watch.follow
 
-    async def check(self) -> None:
-        """Refuse what cannot be watched."""
+    async def check(self) -> int:
+        """Refuse what cannot be watched; returns the session's last sequence."""
         session = await self._runtime.store.sessions.get(self.watch.session_id)
         if session is None:
             raise gone(self.watch.session_id)
@@ -140,11 +143,21 @@ class _View:
                 after_sequence=str(self.watch.after_sequence),
                 last_sequence=str(session.last_sequence),
             )
+        await self._check_turn()
+        return session.last_sequence
 
-    async def catch_up(self) -> AsyncIterator[Sequence[bytes]]:
-        """Read the log from where the watcher is to its end."""
+    async def _check_turn(self) -> None:
+        turn_id = self.watch.turn_id
+        if not turn_id:
+            return
+        turn = await self._runtime.store.turns.get(turn_id)
+        if turn is None or turn.session_id != self.watch.session_id:
+            raise turn_not_found(turn_id)
+
+    async def catch_up(self, to: int | None = None) -> AsyncGenerator[Sequence[bytes]]:
+        """Read the log from where the watcher is up to a sequence; None: to its end."""
         self.behind = False
-        while True:
+        while to is None or self._seen < to:
             rows = await self._runtime.store.events.after(self.watch.session_id, self._seen, PAGE)
             if not rows:
                 return
@@ -154,7 +167,7 @@ class _View:
             if parts:
                 yield parts
 
-    async def news(self) -> AsyncIterator[Sequence[bytes]]:
+    async def news(self) -> AsyncGenerator[Sequence[bytes]]:
         """Take what the bus brought; after a gap, which the log closes, fragments begin anew."""
         taken, made = self._take(fragments=self.watch.deltas)
         if not taken:
@@ -188,10 +201,13 @@ class _View:
             elif part.sequence == self._seen + 1 and not self.behind:
                 self._seen += 1
                 self.edge = self.edge or part.edge
+                self.ended = self.ended or (part.ends and part.turn_id == self.watch.turn_id)
                 if self._wanted(part):
                     made.append(part.data)
             elif part.sequence > self._seen:
                 self.behind = True
+            else:  # the log told of it first, when who drives the turn did not know of its commit yet: look again
+                self.edge = self.edge or part.edge
         return bool(taken), made
 
     def heartbeat(self) -> bytes:
@@ -205,6 +221,11 @@ class _View:
 async def _nudge(until: asyncio.Event, subscription: Subscription) -> None:
     await until.wait()
     subscription.nudge()
+
+
+def turn_not_found(turn_id: str) -> Exception:
+    """Say that the session has no such turn."""
+    return refuse(Reason.TURN_NOT_FOUND, f"The session has no turn {turn_id!r}.", turn_id=turn_id)
 
 
 def gone(session_id: str) -> Exception:

@@ -9,6 +9,7 @@ import structlog
 
 from baton_server.app.dispatch import Dispatcher
 from baton_server.app.frames import CancelReason, End, Handler, Held, HeldVerdict, Link, Stop
+from baton_server.app.leases import Leased
 from baton_server.app.registry import Registry, Worker
 from baton_server.app.runtime import Runtime
 from baton_server.core.errors import Failure, Reason
@@ -46,13 +47,13 @@ class Workers:
         self._runtime, self._registry, self._dispatcher = runtime, registry, dispatcher
 
     async def attach(self, hello: Introduction, link: Link) -> Attached:
-        """Take a worker in. It gets no calls before `Dispatcher.credit`, so that Welcome is its first frame."""
-        settled = [await self._settled(held) for held in hello.held]
+        """Take a worker in. It is sent nothing before `welcomed`, so that Welcome is its first frame."""
+        settled = [await self._settled(hello.instance_id, held) for held in hello.held]
         worker = self._take_over(hello, link)
-        kept = {held.call_id: held.attempt for held in hello.held}
+        kept = {(held.call_id, held.attempt) for held in hello.held}
         for call_id, lease in self._dispatcher.leases.of_instance(hello.instance_id):
             lease.worker, lease.worker_id = worker, worker.worker_id
-            if kept.get(call_id) == lease.attempt:
+            if (call_id, lease.attempt) in kept:
                 lease.acked = True
             else:  # what a returning instance does not name it has not begun
                 self._dispatcher.give_back(call_id, lease, may_have_run=False)
@@ -60,24 +61,37 @@ class Workers:
         answers = self.register(worker, hello.handlers)
         return Attached(worker=worker, handlers=answers, held=verdicts)
 
+    def welcomed(self, worker: Worker, credit: int) -> None:
+        """Let a worker have calls, and the cancels of those that it held before: its Welcome is on the way."""
+        self._dispatcher.remind(worker)
+        self._dispatcher.credit(worker, credit)
+
     def register(self, worker: Worker, handlers: Sequence[Handler]) -> tuple[Failure | None, ...]:
         """Register handlers of a worker; a failure or None for each."""
         answers = tuple(self._registry.register(worker, handler) for handler in handlers)
         self._runtime.bus.nudge()
+        self._dispatcher.offer(worker.handlers)
         return answers
 
     def unregister(self, worker: Worker, names: Sequence[str]) -> None:
         """Take handlers of a worker back; what it holds goes on."""
         self._registry.unregister(worker, names, self._runtime.clock.monotonic())
         self._runtime.bus.nudge()
+        self._dispatcher.offer(names)
 
     def heard(self, worker: Worker) -> None:
         """Note that a frame has come: it renews the leases of all that the worker holds."""
         worker.heard_at = self._runtime.clock.monotonic()
 
     def drain(self, worker: Worker) -> None:
-        """Give a worker nothing new; it finishes what it holds."""
+        """Give a worker nothing new; its stream ends when nothing of it is open."""
         worker.draining = True
+        self._dispatcher.offer(worker.handlers)
+        self._dispatcher.let_leave(worker)
+
+    def unheard(self, worker: Worker) -> None:
+        """Note that no frame will come any more: it has half-closed or is dead, and can settle nothing new."""
+        worker.credit = 0
 
     def broke(self, worker: Worker, link: Link) -> None:
         """Note that a stream has ended. The grace runs, unless the worker left in order with nothing held."""
@@ -86,8 +100,7 @@ class Workers:
         now = self._runtime.clock.monotonic()
         worker.lost_at, worker.credit = now, 0
         if worker.draining and not self._dispatcher.leases.held_by(worker):
-            self._registry.remove(worker, now)
-            self._runtime.bus.nudge()
+            self._gone(worker, now)
 
     async def watch(self) -> None:
         """Look after all clocks until cancelled."""
@@ -101,31 +114,39 @@ class Workers:
         """Look at every clock once."""
         now, limits = self._runtime.clock.monotonic(), self._runtime.limits
         for call_id, lease in self._dispatcher.leases:
+            if lease.leaving:
+                continue
             if lease.expired(now, limits):
-                self._dispatcher.lose(call_id, lease)
-            elif lease.unacked(now, limits) and lease.worker is not None:
-                lease.worker.link.send(Stop(call_id=call_id, attempt=lease.attempt, reason=CancelReason.LEASE_LOST))
-                self._give_up(call_id)
+                self._lease_over(call_id, lease)
+            elif lease.unacked(now, limits):
+                self._never_arrived(call_id, lease)
         for worker in self._registry.workers():
             self._look_at(worker, now)
-        self._dispatcher.offer_due()
+        self._registry.forget_unserved(now)
+        self._dispatcher.offer()
 
-    def _give_up(self, call_id: str) -> None:
+    def _lease_over(self, call_id: str, lease: Leased) -> None:
+        self._tell_lost(call_id, lease)
+        self._dispatcher.lose(call_id, lease)
+
+    def _never_arrived(self, call_id: str, lease: Leased) -> None:
         """Take back a call that never arrived; one that never arrives anywhere ends like a lost one."""
-        lease = self._dispatcher.leases.get(call_id)
-        if lease is None:
-            return
+        self._tell_lost(call_id, lease)
         if lease.attempt < self._runtime.limits.max_attempts:
-            self._dispatcher.give_back(call_id, lease)
+            self._dispatcher.give_back(call_id, lease, avoid=lease.worker_id)
         else:
             self._dispatcher.lose(call_id, lease)
+
+    def _tell_lost(self, call_id: str, lease: Leased) -> None:
+        """Tell a worker whose stream lives that an attempt is not its own any more."""
+        if lease.worker is not None and lease.worker.lost_at is None:
+            lease.worker.link.send(Stop(call_id=call_id, attempt=lease.attempt, reason=CancelReason.LEASE_LOST))
 
     def _look_at(self, worker: Worker, now: float) -> None:
         limits = self._runtime.limits
         if worker.lost_at is not None:
             if now - worker.lost_at > limits.registration_grace_s:
-                self._registry.remove(worker, now)
-                self._runtime.bus.nudge()
+                self._gone(worker, now)
         elif now - worker.heard_at > MISSED_HEARTBEATS * limits.heartbeat_s:
             silent = now - worker.heard_at
             worker.link.send(
@@ -139,6 +160,12 @@ class Workers:
                 )
             )
             self.broke(worker, worker.link)
+
+    def _gone(self, worker: Worker, now: float) -> None:
+        names = tuple(worker.handlers)
+        self._registry.remove(worker, now)
+        self._runtime.bus.nudge()
+        self._dispatcher.offer(names)
 
     def _take_over(self, hello: Introduction, link: Link) -> Worker:
         now = self._runtime.clock.monotonic()
@@ -170,7 +197,10 @@ class Workers:
         worker.lost_at, worker.draining, worker.credit = None, False, 0
         return worker
 
-    async def _settled(self, held: Held) -> HeldVerdict | None:
+    async def _settled(self, instance_id: str, held: Held) -> HeldVerdict | None:
+        lease = self._dispatcher.leases.get(held.call_id)
+        if lease is not None and (lease.instance_id, lease.attempt) == (instance_id, held.attempt):
+            return None  # it is open; thousands may be, and need no look at the store
         row = await self._runtime.store.calls.get(held.call_id)
         if row is not None and row.state is CallState.SETTLED and row.settled_attempt == held.attempt:
             return HeldVerdict.ALREADY_SETTLED

@@ -51,7 +51,8 @@ class LocalSubscription:
         self._parts.clear()
         self._bytes = 0
         self.lost = False
-        self._wake.clear()
+        if not self.closed:  # that the session is gone stays to be seen
+            self._wake.clear()
         return taken
 
     def nudge(self) -> None:

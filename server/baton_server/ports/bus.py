@@ -11,14 +11,15 @@ from typing import Protocol
 class Part:
     """One part for watchers of a session: an event at rest, or a fragment.
 
-    `sequence` 0: a fragment or a reset. `edge`: after this event the session or the turn may rest. `data`:
-    bytes of a `baton.v1.StreamPart`, encoded once for all.
+    `sequence` 0: a fragment or a reset. `edge`: after this event the session or the turn may rest. `ends`: it is
+    the last event of its turn. `data`: bytes of a `baton.v1.StreamPart`, encoded once for all.
     """
 
     sequence: int
     turn_id: str
     data: bytes
     edge: bool = False
+    ends: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

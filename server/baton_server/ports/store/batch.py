@@ -1,7 +1,8 @@
 """The one write: a batch is guards, then writes, all or nothing.
 
-Guards are checked first, in any order; what fails is told by `Conflict` or `Duplicate`, and then nothing was
-written. Sequences and times are given inside the commit.
+What fails is told by `Conflict` or `Duplicate`, and then nothing was written. Duplicate comes before any Conflict;
+of several Conflicts any one is told. Sequences, versions and times are given inside the commit: where a row to be
+inserted has them, they are ignored.
 """
 
 from __future__ import annotations
@@ -39,7 +40,10 @@ class NewEvent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SettleGuard:
-    """The call must still be open; with `attempt` not 0, leased at that very attempt."""
+    """The call must still be open (Conflict CALL); with `attempt` not 0, leased at that very attempt.
+
+    A call that the same batch opens is open.
+    """
 
     call_id: str
     attempt: int = 0
@@ -47,7 +51,10 @@ class SettleGuard:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settled:
-    """A call to mark as settled. `attempt` 0, `worker_id` and `digest` empty: not a worker's result."""
+    """A call to mark as settled. `attempt` 0, `worker_id` and `digest` empty: not a worker's result.
+
+    One that is settled already, or unknown, stays as it is; a SettleGuard makes that a Conflict.
+    """
 
     call_id: str
     attempt: int = 0
@@ -57,7 +64,10 @@ class Settled:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lease:
-    """A call to hand to a worker: it becomes LEASED with `attempt`. Guard: it is QUEUED, or LEASED no more."""
+    """A call to hand to a worker: it becomes LEASED with `attempt`.
+
+    Guard (Conflict CALL): it is QUEUED, perhaps by a requeue of the same batch, and `attempt` is its next one.
+    """
 
     call_id: str
     attempt: int
@@ -67,7 +77,10 @@ class Lease:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Requeue:
-    """An attempt to take back: the call becomes QUEUED. Guard: it is LEASED at that attempt; else it is skipped."""
+    """An attempt to take back: the call becomes QUEUED. Guard: it is LEASED at that attempt; else it is skipped.
+
+    A call that may have run stays one, whatever `may_have_run` says of this attempt.
+    """
 
     call_id: str
     attempt: int
@@ -94,10 +107,11 @@ class Claim:
 class TurnWrite:
     """What becomes of a turn's row.
 
-    `expected_version` None: the turn is new, and `row` is inserted whole; otherwise the guard is that the row
-    has this version, and status, snapshot and times are written. `starts`: this batch starts the turn;
-    `ends`: this batch ends it, and the guard is that its inbox holds nothing but what is consumed. `rests`:
-    the same guard, for a batch after which the turn only waits.
+    `expected_version` None: the turn is new, and `row` is inserted with version 1; otherwise the guard is that the
+    row has this version (Conflict VERSION) and has not ended (Conflict ENDED), and status, snapshot and times are
+    written. `starts`: this batch starts the turn, with at least one event of it; `ends`: this batch ends it, which
+    goes with a terminal status, and the guard is that its inbox holds nothing but what is consumed (Conflict
+    INBOX). `rests`: the same guard, for a batch after which the turn only waits.
     """
 
     row: TurnRow
@@ -111,8 +125,8 @@ class TurnWrite:
 class SessionWrite:
     """What becomes of a session's row. A field that is None stays as it is.
 
-    `new`: insert this row whole; the guard is that its key is free (Conflict KEY). `expected_version`: guard,
-    None: none; `bump`: grow the version. `add_usage` is added up.
+    `new`: insert this row; the guard is that its key and its id are free (Conflict KEY); the other fields are then
+    written over it. `expected_version`: guard, None: none; `bump`: grow the version. `add_usage` is added up.
     """
 
     new: SessionRow | None = None
@@ -127,9 +141,12 @@ class SessionWrite:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """One step of one session, all or nothing. Guards are checked first, in any order; then it is written.
+    """One step of one session, all or nothing.
 
-    `session_id` empty only for batches that touch no session (agents, claims, requeues).
+    `session_id` empty only for batches that touch no session (agents, claims, leases, requeues); if there is no such
+    session, Conflict GONE. Order of effects, where one part meets another: calls are opened, settled, requeued,
+    leased, claimed; inbox rows are consumed, then added; timers are cleared, then set. A batch that contradicts
+    itself (an event of a turn that the session has not, an id that is there already) is a ValueError.
     """
 
     session_id: str = ""
@@ -156,14 +173,17 @@ class Batch:
     timers_cleared: tuple[tuple[str, str], ...] = ()
     """(turn_id, name)."""
     inbox_added: tuple[InboxRow, ...] = ()
-    """Guard: the turn has not ended (Conflict ENDED). A source that is there already is passed over."""
+    """Guard: the turn has not ended, nor ends in this batch (Conflict ENDED). A source that waits there already is
+    passed over."""
     inbox_consumed: tuple[tuple[str, int], ...] = ()
-    """(turn_id, n): exactly the rows that were fed."""
+    """(turn_id, n): exactly the rows that were fed. Guard: they are still there (Conflict INBOX)."""
     agent: AgentRow | None = None
-    """A new revision. Guard: the newest one is `revision - 1` (Conflict VERSION), 0: none."""
+    """A new revision. Guard: the newest one is `revision - 1` (Conflict VERSION; GONE if there is none), 0: none."""
     agent_deleted: str = ""
+    """An agent to remove with all its revisions. Guard: it is there (Conflict GONE)."""
     session_deleted: bool = False
-    """Removes the session with all that belongs to it. Guard: no turn of it runs or is queued (Conflict BUSY)."""
+    """Removes the session with all that belongs to it, its answered requests too, but for this batch's own; documents
+    stay. Guard: no turn of it runs, waits or is queued (Conflict BUSY)."""
 
 
 class ConflictKind(StrEnum):

@@ -48,7 +48,7 @@ class Sessions(Protocol):
         ...
 
     async def expired(self, now: float, limit: int) -> Sequence[str]:
-        """List sessions whose `expires_after_s` has passed since their last event and that have no turn."""
+        """List sessions whose `expires_after_s` has passed since their last event and all of whose turns ended."""
         ...
 
 
@@ -261,7 +261,7 @@ class Store(Protocol):
         ...
 
     async def healthy(self) -> bool:
-        """Tell whether the store can be read and written now."""
+        """Tell whether the store can be read and written now. False once it is closed."""
         ...
 
     async def close(self) -> None:

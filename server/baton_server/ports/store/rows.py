@@ -44,8 +44,9 @@ class SessionRow:
 class TurnRow:
     """A turn. `snapshot`: bytes of the codec's turn. `version` grows by 1 with each batch that writes the turn.
 
-    `first_sequence`: of its first event; `started_sequence`: of the first event of the batch that started it,
-    0: queued; `last_sequence`: of its last event. `started_at`, `ended_at` None: not yet.
+    `first_sequence`: of its first event; `started_sequence`: of its own first event in the batch that started it
+    (what the same batch recorded of another turn stands before it), 0: not started; `last_sequence`: of its last
+    event, a late one too. `started_at`, `ended_at` None: not yet.
     """
 
     turn_id: str
@@ -76,10 +77,10 @@ class CallState(StrEnum):
 class CallRow:
     """A call, for delivery and for required actions; the log has it as an item.
 
-    `number`: its place among the session's calls, growing. `attempt`: deliveries so far, 0: none.
-    `worker_id` and `instance_id` of the holder, or of who settled it; empty: none. `available_at`: not to be
-    delivered before. `may_have_run`: an earlier attempt may have run. `settled_attempt` and `result_digest`
-    recognise a result that comes again; `settled_attempt` 0: settled from outside or by the Runner.
+    Calls are ordered by when they were opened. `attempt`: deliveries so far, 0: none. `worker_id` and
+    `instance_id` of the holder, or of who settled it; empty: none. `available_at`: not to be delivered before.
+    `may_have_run`: an earlier attempt may have run. `settled_attempt` and `result_digest` recognise a result that
+    comes again; `settled_attempt` 0: settled from outside or by the Runner.
     """
 
     call_id: str
@@ -113,8 +114,9 @@ class EventRow:
 class ItemRow:
     """An item. `data`: bytes of `baton.v1.Item`; `json`: the text that goes to the model, empty: never does.
 
-    Order in a history: by (anchor, rank), where the anchor is the `started_sequence` of the item's turn, or
-    the sequence of its own event if it has none. `added` and `withdrawn`: sequences of the events by which
+    Order in a history: by (anchor, rank), where the anchor is the `started_sequence` of the item's turn (0 until
+    it starts), or the sequence of its own event if it has no turn. `in_history`: given, it joins the history with
+    its event; read, it is in the history now. `added` and `withdrawn`: sequences of the events by which
     it joined and left the history, 0: not. `sequence` and `created_at`: of the event that recorded it.
     """
 
@@ -135,7 +137,8 @@ class ItemRow:
 class InboxRow:
     """Something that reached a turn and was not fed to it yet. `n` orders it; `source` is unique in its turn.
 
-    `data`: bytes of the codec's input.
+    `data`: bytes of the codec's input. `n` is given by the store, growing, and never twice in a turn; a source may
+    come again once its row was consumed.
     """
 
     turn_id: str

@@ -49,7 +49,8 @@ def advance_session(step: Step) -> None:
     if write is _NO_WRITE and not batch.events:
         found = step.db.execute(sql.versions, own).fetchone()
     else:
-        found = step.db.execute(sql.advance, _session_params(step, write)).fetchone()
+        statement = sql.advance if write.active_turn_id is None else sql.activate
+        found = step.db.execute(statement, _session_params(step, write)).fetchone()
     if found is None:
         raise Conflict(ConflictKind.GONE, f"there is no session {batch.session_id!r}")
     step.session_version, step.last_sequence = found

@@ -42,7 +42,8 @@ def _advance_turn(step: Step, write: TurnWrite, first: int, last: int) -> None:
     if write.expected_version is None:
         _insert_turn(step, write, given)
         return
-    found = step.db.execute(step.sql.turns.advance, given | {"expected": write.expected_version}).fetchone()
+    statement = step.sql.turns.end if write.ends else step.sql.turns.advance
+    found = step.db.execute(statement, given | {"expected": write.expected_version}).fetchone()
     if found is None:
         raise _refusal(step, row.turn_id, write.expected_version)
     step.turn_versions[row.turn_id], step.anchors[row.turn_id] = found

@@ -71,7 +71,7 @@ class _Sessions:
             select(columns.version, columns.last_sequence).where(keyed(table, "session_id"))
         )
         usage = {column.name: column + param(column.name) for column in columns if column.name.startswith("usage_")}
-        self.advance = dialect.compile(
+        advance = (
             update(table)
             .where(keyed(table, "session_id"))
             .values(
@@ -79,11 +79,13 @@ class _Sessions:
                 last_sequence=columns.last_sequence + param("events"),
                 last_active_at=func.coalesce(param("active_at"), columns.last_active_at),
                 status=func.coalesce(param("status"), columns.status),
-                active_turn_id=func.coalesce(param("active_turn_id"), columns.active_turn_id),
                 **usage,
             )
             .returning(columns.version, columns.last_sequence)
         )
+        # A column that is set at all has its indexes written: most commits leave this one alone.
+        self.advance = dialect.compile(advance)
+        self.activate = dialect.compile(advance.values(active_turn_id=param("active_turn_id")))
         self.replace = dialect.compile(
             update(table).where(keyed(table, "session_id")).values({name: param(name) for name in DEFAULTS_COLUMNS})
         )
@@ -117,7 +119,7 @@ class _Turns:
         table = schema.turns
         columns = table.c
         self.insert = dialect.compile(dialect.insert(table, skip_existing=True))
-        self.advance = dialect.compile(
+        advance = (
             update(table)
             .where(keyed(table, "turn_id"), columns.version == param("expected"), columns.ended_at.is_(None))
             .values(
@@ -128,10 +130,12 @@ class _Turns:
                 started_sequence=_unless_set(columns.started_sequence, "started_sequence"),
                 last_sequence=_if_given(columns.last_sequence, "last_sequence"),
                 started_at=func.coalesce(columns.started_at, param("started_at")),
-                ended_at=func.coalesce(columns.ended_at, param("ended_at")),
             )
             .returning(columns.version, columns.started_sequence)
         )
+        # Apart, since a column that is set at all has its indexes written.
+        self.advance = dialect.compile(advance)
+        self.end = dialect.compile(advance.values(ended_at=param("ended_at")))
         self.version = dialect.compile(select(columns.version).where(keyed(table, "turn_id")))
         self.touch = dialect.compile(
             update(table)

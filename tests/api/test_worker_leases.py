@@ -1,0 +1,393 @@
+"""Workers that fall silent, break off, come back or do not: no call is lost, none is settled twice."""
+
+import grpc
+import pytest
+from tests.api.calling import kinds
+from tests.support.scripted_worker import ScriptedWorker, held
+from tests.support.stage import Stage
+
+from baton.v1 import error_pb2, event_pb2, handler_pb2, item_pb2
+
+CONTINUE, ABANDON, ALREADY_SETTLED = (
+    handler_pb2.HELD_VERDICT_CONTINUE,
+    handler_pb2.HELD_VERDICT_ABANDON,
+    handler_pb2.HELD_VERDICT_ALREADY_SETTLED,
+)
+
+
+async def acked(worker: ScriptedWorker) -> handler_pb2.Call:
+    """Take a call and ack it, so that only its lease runs."""
+    call: handler_pb2.Call = await worker.expect("call")
+    await worker.ack(call)
+    await worker.nothing()
+    return call
+
+
+# -- silence -------------------------------------------------------------------------------------
+
+
+async def test_the_server_sends_heartbeats(empty_stage: Stage) -> None:
+    """As frames, since a proxy answers pings by itself."""
+    await empty_stage.start(heartbeat_s=0.01)
+    worker = await empty_stage.worker("f")
+
+    assert (await worker.heartbeat()).HasField("now")
+
+
+@pytest.mark.parametrize("frame", [{"heartbeat": {}}, {"credit": {"messages": 0}}, {}], ids=["heartbeat", "any", "bad"])
+async def test_whatever_is_heard_renews_the_lease(stage: Stage, frame: dict[str, dict[str, int]]) -> None:
+    """A worker that says something every 20 s keeps its call for as long as it likes."""
+    worker = await stage.worker("f")
+    turn = await stage.call("f")
+    call = await acked(worker)
+
+    for _ in range(5):
+        stage.pass_time(20)
+        await worker.send(**frame)
+        if not frame:
+            await worker.expect_error()
+        await worker.nothing()
+
+    await worker.finish(call)
+    assert "attempt_lost" not in kinds(await turn.completed())
+
+
+async def test_silence_beyond_the_lease_gives_the_call_to_another(empty_stage: Stage) -> None:
+    """The loss is an event; the silent worker is told, and what it sends later is discarded."""
+    stage = await empty_stage.start(heartbeat_s=60.0)
+    silent = await stage.worker("f")
+    turn = await stage.call("f")
+    call = await acked(silent)
+    other = await stage.worker("f", credit=99)
+
+    stage.pass_time(31)
+
+    again = await other.expect("call")
+    assert (again.call_id, again.attempt, again.may_have_run) == (call.call_id, 2, True)
+    cancel = await silent.expect("cancel")
+    assert (cancel.attempt, cancel.reason) == (1, handler_pb2.CANCEL_REASON_LEASE_LOST)
+    await silent.settle(call, output="late")
+    ack = await silent.expect("result_ack")
+    assert ack.error.reason == error_pb2.ERROR_REASON_ATTEMPT_STALE
+    await other.finish(again)
+    (lost,) = [event.attempt_lost for event in await turn.completed() if event.HasField("attempt_lost")]
+    assert (lost.call_id, lost.attempt, lost.worker_id) == (call.call_id, 1, silent.welcome.worker_id)
+    assert lost.next == event_pb2.AFTER_LOSS_REDELIVERED
+
+
+async def test_three_missed_heartbeats_end_the_stream(stage: Stage) -> None:
+    """The status says how long nothing was heard, and that attaching again makes sense."""
+    worker = await stage.worker("f")
+
+    stage.pass_time(29)
+    await worker.nothing()
+    stage.pass_time(31)
+
+    ending = await worker.ended()
+    assert (ending.code, ending.reason) == (grpc.StatusCode.UNAVAILABLE, "WORKER_SILENT")
+    assert ending.metadata == {"silent": "31.0s"}
+
+
+async def test_five_lost_attempts_settle_the_call(empty_stage: Stage) -> None:
+    """The model is told that the function failed, the log how often it was tried."""
+    stage = await empty_stage.start(heartbeat_s=60.0)
+    worker = await stage.worker("f")
+    turn = await stage.call("f")
+    for attempt in range(1, 6):
+        assert (await acked(worker)).attempt == attempt
+        stage.pass_time(31)
+        assert (await worker.expect("cancel")).attempt == attempt
+
+    events = await turn.completed()
+
+    lost = [event.attempt_lost for event in events if event.HasField("attempt_lost")]
+    assert [(one.attempt, one.next) for one in lost] == [
+        *((attempt, event_pb2.AFTER_LOSS_REDELIVERED) for attempt in range(1, 5)),
+        (5, event_pb2.AFTER_LOSS_FAILED),
+    ]
+    (output,) = await turn.outputs()
+    assert output.settlement == item_pb2.SETTLEMENT_WORKER_LOST
+    assert output.error.metadata == {"attempts": "5"}
+
+
+# -- breaks --------------------------------------------------------------------------------------
+
+
+async def test_within_the_grace_nothing_is_lost(stage: Stage) -> None:
+    """The handlers of a worker that broke off are served, and its call is nobody else's."""
+    worker = await stage.worker("f")
+    turn = await stage.call("f")
+    call = await acked(worker)
+    other = await stage.worker("f")
+    await stage.break_off(worker, call.call_id)
+
+    stage.pass_time(9)
+
+    await other.nothing()
+    assert await turn.state() == "LEASED"
+
+
+async def test_after_the_grace_the_call_goes_to_another(stage: Stage) -> None:
+    """An event tells of the loss; the next attempt may find the first one's work."""
+    worker = await stage.worker("f")
+    turn = await stage.call("f")
+    call = await acked(worker)
+    other = await stage.worker("f")
+    await stage.break_off(worker, call.call_id)
+
+    stage.pass_time(11)
+
+    again = await other.expect("call")
+    assert (again.call_id, again.attempt, again.may_have_run) == (call.call_id, 2, True)
+    await other.finish(again)
+    assert "attempt_lost" in kinds(await turn.completed())
+
+
+async def test_after_the_grace_a_name_is_unserved(stage: Stage) -> None:
+    """Until then its calls wait for the worker to come back."""
+    worker = await stage.worker("f", credit=1)
+    turn = await stage.call("f")
+    call = await acked(worker)
+    await stage.break_off(worker, call.call_id)
+    waiting = await stage.call("f")
+    await waiting.waiting()
+
+    assert await waiting.state() == "QUEUED"
+    stage.pass_time(11)
+
+    assert await waiting.state() == "UNSERVED"
+    await turn.until("attempt_lost")
+
+
+async def test_a_worker_that_comes_back_goes_on_with_what_it_holds(stage: Stage) -> None:
+    """The same attempt, the same worker_id; its result counts though it was made while nobody was attached."""
+    worker = await stage.worker("f", instance_id="pod")
+    turn = await stage.call("f")
+    call = await acked(worker)
+    await stage.break_off(worker, call.call_id)
+    stage.pass_time(9)
+
+    back = await stage.worker("f", instance_id="pod", held=held(call, finished=True))
+
+    (verdict,) = back.welcome.attempts
+    assert (verdict.call_id, verdict.attempt, verdict.verdict) == (call.call_id, 1, CONTINUE)
+    assert back.welcome.worker_id == worker.welcome.worker_id
+    stage.pass_time(9)
+    await back.nothing()
+    await back.finish(call)
+    assert "attempt_lost" not in kinds(await turn.completed())
+
+
+async def test_what_a_returning_worker_does_not_name_is_delivered_again(stage: Stage) -> None:
+    """It has not begun it, so the next attempt has not run before; no event, since nothing was lost."""
+    worker = await stage.worker("f", instance_id="pod")
+    turn = await stage.call("f")
+    call = await worker.expect("call")
+    await stage.break_off(worker, call.call_id)
+
+    back = await stage.worker("f", instance_id="pod")
+
+    again = await back.expect("call")
+    assert (again.call_id, again.attempt, again.may_have_run) == (call.call_id, 2, False)
+    await back.finish(again)
+    assert "attempt_lost" not in kinds(await turn.completed())
+
+
+async def test_an_attempt_that_was_given_away_is_abandoned(stage: Stage) -> None:
+    """Whoever comes back after its grace is told to stop, and another worker goes on."""
+    worker = await stage.worker("f", instance_id="pod")
+    turn = await stage.call("f")
+    call = await acked(worker)
+    other = await stage.worker("f")
+    await stage.break_off(worker, call.call_id)
+    stage.pass_time(11)
+    again = await other.expect("call")
+
+    back = await stage.worker("f", instance_id="pod", held=held(call))
+
+    assert [verdict.verdict for verdict in back.welcome.attempts] == [ABANDON]
+    await other.finish(again)
+    await turn.completed()
+
+
+async def test_a_result_whose_ack_was_lost_is_already_settled(stage: Stage) -> None:
+    """The worker may forget it without sending it again; what something else settled is abandoned."""
+    worker = await stage.worker("f", instance_id="pod")
+    turn = await stage.turn([("f", '{"n":0}'), ("f", '{"n":1}'), ("f", '{"n":2}')])
+    mine, outside, open_ = await worker.expect_all("call", 3)
+    await worker.finish(mine)
+    await turn.settle(outside.call_id, output="by hand")
+    await worker.expect("cancel")
+    await stage.break_off(worker, open_.call_id)
+
+    manifest = held(mine, outside, open_, handler_pb2.Call(call_id="call_of_nobody", attempt=1))
+    back = await stage.worker("f", instance_id="pod", held=manifest)
+
+    verdicts = [verdict.verdict for verdict in back.welcome.attempts]
+    assert verdicts == [ALREADY_SETTLED, ABANDON, CONTINUE, ABANDON]
+    await back.finish(open_)
+    await turn.completed()
+
+
+async def test_an_attempt_named_twice_is_judged_twice(stage: Stage) -> None:
+    """A muddled manifest costs nobody a call: the attempt that is held goes on."""
+    worker = await stage.worker("f", instance_id="pod")
+    turn = await stage.call("f")
+    call = await acked(worker)
+    await stage.break_off(worker, call.call_id)
+
+    newer = handler_pb2.Call(call_id=call.call_id, attempt=2)
+    back = await stage.worker("f", instance_id="pod", held=held(call, newer))
+
+    assert [verdict.verdict for verdict in back.welcome.attempts] == [CONTINUE, ABANDON]
+    await back.finish(call)
+    await turn.completed()
+
+
+async def test_a_new_instance_resumes_nothing(stage: Stage) -> None:
+    """Without an instance_id, or with another one, what is named is somebody else's."""
+    worker = await stage.worker("f", instance_id="pod")
+    await stage.call("f")
+    call = await acked(worker)
+    await stage.break_off(worker, call.call_id)
+
+    for stranger in ("", "other"):
+        other = await stage.worker("f", held=held(call), instance_id=stranger)
+        assert [verdict.verdict for verdict in other.welcome.attempts] == [ABANDON]
+        await other.nothing()
+
+
+async def test_the_older_stream_of_an_instance_is_replaced(stage: Stage) -> None:
+    """A worker whose connection hangs may attach anew at once; calls go on over the new stream."""
+    older = await stage.worker("f", instance_id="pod")
+    turn = await stage.call("f")
+    call = await acked(older)
+
+    newer = await stage.worker("f", instance_id="pod", held=held(call))
+
+    ending = await older.ended()
+    assert (ending.code, ending.reason) == (grpc.StatusCode.ABORTED, "WORKER_REPLACED")
+    assert ending.metadata == {"instance_id": "pod"}
+    assert [verdict.verdict for verdict in newer.welcome.attempts] == [CONTINUE]
+    await newer.finish(call)
+    await turn.completed()
+    await stage.call("f")
+    await newer.expect("call")
+
+
+async def test_credit_does_not_outlive_its_stream(stage: Stage) -> None:
+    """A worker that comes back says anew how much it takes."""
+    worker = await stage.worker("f", credit=5, instance_id="pod")
+    await stage.call("f")
+    call = await acked(worker)
+    await stage.break_off(worker, call.call_id)
+    back = await stage.worker("f", credit=0, instance_id="pod", held=held(call))
+
+    turn = await stage.call("f")
+    await turn.waiting()
+
+    await back.nothing()
+    await back.send(credit={"messages": 1})
+    await back.expect("call")
+
+
+async def test_a_call_whose_worker_left_before_it_was_written_goes_to_another(stage: Stage) -> None:
+    """Nobody has seen the first attempt, so the second has not run before, and nothing was lost."""
+    leaving = await stage.worker("f", credit=99)
+    other = await stage.worker("f", credit=1)
+    came, go_on = stage.store.hold(lambda batch: bool(batch.calls_opened))
+    turn = await stage.call("f")
+    await came.wait()
+    await leaving.send(drain={})
+    assert (await leaving.ended()).code == grpc.StatusCode.OK
+
+    go_on.set()
+
+    call = await other.expect("call")
+    assert (call.attempt, call.may_have_run) == (2, False)
+    await other.finish(call)
+    assert "attempt_lost" not in kinds(await turn.completed())
+
+
+async def test_a_waiting_call_whose_worker_left_meanwhile_goes_to_another(stage: Stage) -> None:
+    """The same for a call that was taken out of the queue."""
+    turn = await stage.call("f")
+    await turn.waiting()
+    came, go_on = stage.store.hold(lambda batch: bool(batch.leases))
+    leaving = await stage.worker("f")
+    await came.wait()
+    await leaving.send(drain={})
+    assert (await leaving.ended()).code == grpc.StatusCode.OK
+    other = await stage.worker("f")
+
+    go_on.set()
+
+    call = await other.expect("call")
+    assert (call.attempt, call.may_have_run) == (2, False)
+    await other.finish(call)
+    await turn.completed()
+
+
+async def test_a_call_that_is_settled_while_it_is_handed_out_is_not_delivered(stage: Stage) -> None:
+    """A result from outside may come between the choice of a worker and the lease; the others are delivered."""
+    turn = await stage.turn([("f", '{"n":0}'), ("f", '{"n":1}')])
+    await turn.waiting()
+    first, _ = await turn.actions()
+    came, go_on = stage.store.hold(lambda batch: bool(batch.leases))
+    worker = await stage.worker("f")
+    await came.wait()
+    await turn.settle(first.call_id, output="by hand")
+
+    go_on.set()
+
+    call = await worker.expect("call")
+    assert call.arguments_json == '{"n":1}'
+    await worker.finish(call)
+    await turn.completed()
+    await worker.nothing()
+
+
+# -- restarts ------------------------------------------------------------------------------------
+
+
+async def test_a_worker_goes_on_over_a_restart_of_the_server(stage: Stage) -> None:
+    """Leases are in the store: after a restart the instance names what it holds, and its result counts."""
+    worker = await stage.worker("f", instance_id="pod")
+    turn = await stage.call("f")
+    call = await acked(worker)
+    await stage.restart()
+
+    back = await stage.worker("f", instance_id="pod", held=held(call))
+
+    assert [verdict.verdict for verdict in back.welcome.attempts] == [CONTINUE]
+    assert back.welcome.worker_id == worker.welcome.worker_id
+    await back.finish(call)
+    assert "attempt_lost" not in kinds(await stage.again(turn).completed())
+
+
+async def test_after_a_restart_a_lease_waits_out_the_grace(stage: Stage) -> None:
+    """The worker may be on its way; who is there gets the call when it does not come."""
+    worker = await stage.worker("f", instance_id="pod")
+    await stage.call("f")
+    call = await acked(worker)
+    await stage.restart()
+    other = await stage.worker("f")
+    stage.pass_time(9)
+    await other.nothing()
+
+    stage.pass_time(2)
+
+    again = await other.expect("call")
+    assert (again.call_id, again.attempt, again.may_have_run) == (call.call_id, 2, True)
+
+
+async def test_calls_that_waited_are_found_after_a_restart(stage: Stage) -> None:
+    """In their order."""
+    for n in range(3):
+        await (await stage.call("f", f'{{"n":{n}}}')).waiting()
+    await stage.restart()
+
+    worker = await stage.worker("f")
+
+    got = await worker.expect_all("call", 3)
+    assert [call.arguments_json for call in got] == ['{"n":0}', '{"n":1}', '{"n":2}']

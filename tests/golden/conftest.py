@@ -1,0 +1,5 @@
+"""Fixtures of the golden tests."""
+
+from tests.support.model_server import model_server
+
+__all__ = ["model_server"]
