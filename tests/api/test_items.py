@@ -174,7 +174,7 @@ async def test_a_running_turn_sees_neither_what_is_added_nor_what_is_removed(ser
         return [word if isinstance(word, str) else word[0]["text"] for word in said]
 
     assert words(2) == ["a", "one", "b", "function_call", "function_call_output"]
-    assert words(3) == ["a", "function_call", "function_call_output", "two", "added", "c"]
+    assert words(3) == ["b", "function_call", "function_call_output", "two", "added", "c"], "its own items stay"
     assert history_is_well_formed(await client.items(made.session_id, history_only=True))
 
 

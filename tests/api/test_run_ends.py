@@ -1,6 +1,7 @@
 """How runs end, and which are not begun: limits, models that fail, agents and functions that are not there."""
 
 import asyncio
+from dataclasses import replace
 
 import grpc
 import pytest
@@ -13,7 +14,7 @@ from tests.api.calling import (
     soon,
 )
 from tests.api.conftest import Serve
-from tests.support.scripted_model import calls, fail, say
+from tests.support.scripted_model import Reply, calls, fail, say
 
 from baton.v1 import agent_pb2, error_pb2, event_pb2, item_pb2
 from baton.v1 import session_pb2 as pb
@@ -138,3 +139,49 @@ async def test_a_run_takes_a_kept_agent_as_it_is_now_or_was(serve: Serve) -> Non
     assert [asked.agent.instructions for asked in served.model.requests] == ["v2", "v1"]
     assert (lost.code, lost.reason) == (grpc.StatusCode.NOT_FOUND, "AGENT_NOT_FOUND")
     assert lost.metadata == {"agent_id": agent_id, "revision": "3"}
+
+
+async def test_an_incomplete_reply_ends_the_turn(serve: Serve) -> None:
+    """A reply that was cut off is no answer: it is in the log as rejected, and the next turn goes on without it."""
+    served = await serve(replace(say("half a "), incomplete="max_output_tokens"), say("whole"))
+    made = await served.client.session()
+
+    failed = await served.client.run(session_id=made.session_id, text="a")
+    await served.client.run(session_id=made.session_id, text="b")
+
+    assert failed.turn.error.reason == error_pb2.ERROR_REASON_MODEL_BEHAVIOR_ERROR
+    assert failed.turn.error.metadata["incomplete"] == "max_output_tokens"
+    items = await served.client.items(made.session_id)
+    assert [item.status for item in items if item.turn_id == failed.turn.turn_id] == [
+        item_pb2.ITEM_STATUS_COMPLETED,
+        item_pb2.ITEM_STATUS_REJECTED,
+    ]
+    assert [item["content"] for item in served.model.input_of(1)] == ["a", "b"]
+
+
+async def test_a_refusal_ends_the_turn_with_the_models_words(serve: Serve) -> None:
+    """The turn fails with the reason, and the refusal stays in the history for the next one."""
+    words = {"type": "message", "role": "assistant", "content": [{"type": "refusal", "refusal": "I won't."}]}
+    served = await serve(Reply(items=(words,)), say("sorry"))
+    made = await served.client.session()
+
+    failed = await served.client.run(session_id=made.session_id, text="a")
+    await served.client.run(session_id=made.session_id, text="b")
+
+    assert failed.turn.error.reason == error_pb2.ERROR_REASON_MODEL_REFUSAL
+    assert failed.turn.error.metadata["refusal"] == "I won't."
+    assert failed.new_items[0].message.content[0].refusal == "I won't."
+    assert served.model.input_of(1)[1] == words
+
+
+async def test_a_model_that_breaks_in_the_server_is_told_by_an_error_id(serve: Serve) -> None:
+    """A fault of the server ends the turn and not the session; the id leads to the server's log."""
+    served = await serve()
+    made = await served.client.session()
+
+    failed = await served.client.run(session_id=made.session_id)
+
+    assert failed.turn.error.reason == error_pb2.ERROR_REASON_INTERNAL
+    assert failed.turn.error.metadata["error_id"] in failed.turn.error.message
+    assert "script" not in failed.turn.error.message
+    assert (await served.client.get(made.session_id)).status == pb.SESSION_STATUS_IDLE

@@ -244,6 +244,27 @@ async def test_the_session_of_a_run_ends_with_its_life(serve: Serve) -> None:
     assert (await refused(everything(watching))).reason == "SESSION_NOT_FOUND"
 
 
+async def test_a_session_does_not_expire_under_a_turn(serve: Serve) -> None:
+    """While a turn runs or waits the session stays, however long; its life is counted from its last event."""
+    gate = Gate()
+    served = await serve(calls(("get_weather", '{"city":"Kyoto"}')), say(gate, "hello"))
+    client = served.client
+    waiting = await client.run(agent=helper("get_weather"))
+    made = await client.session(expires_after={"seconds": 60})
+    turn_id = (await client.submit(made.session_id, "hi")).turn_id
+    await gate.reached()
+
+    await sweeper_at(served.baton, 10 * 24 * 3600.0).sweep()
+    found = [(await client.get(session_id)).active_turn_id for session_id in (waiting.session_id, made.session_id)]
+    gate.open()
+    await client.rest(made.session_id)
+    await sweeper_at(served.baton, 61.0).sweep()
+
+    assert found == [waiting.turn.turn_id, turn_id]
+    assert (await refused(client.get(made.session_id))).reason == "SESSION_NOT_FOUND"
+    assert (await client.get(waiting.session_id)).active_turn_id == waiting.turn.turn_id
+
+
 @pytest.mark.parametrize("which", [{"session_id": "sess_none"}, {"key": "nobody"}])
 async def test_a_session_that_is_not_there_is_told(serve: Serve, which: dict[str, str]) -> None:
     """By id and by key alike, a caller learns that there is none."""
@@ -276,3 +297,29 @@ async def _kept(client: Client, words: str) -> str:
 async def _revise(client: Client, agent_id: str, words: str) -> None:
     request = agent_pb2.UpdateAgentRequest(request_id=fresh(), agent_id=agent_id, agent=helper(instructions=words))
     await client.agents.UpdateAgent(request)
+
+
+async def test_changes_at_once_with_a_turns_end_are_all_kept(serve: Serve) -> None:
+    """A turn that ends while its session is being changed ends once, and no change is lost."""
+    gate = Gate()
+    served = await serve(say("one ", gate, "two"))
+    client, made = served.client, await served.client.session()
+    await client.submit(made.session_id, "hi")
+    await gate.reached()
+
+    async def change(number: int) -> None:
+        request = pb.UpdateSessionRequest(request_id=fresh(), session_id=made.session_id, metadata={"n": str(number)})
+        request.update_mask.paths.append("metadata")
+        await soon(client.sessions.UpdateSession(request))
+
+    changes = [asyncio.ensure_future(change(number)) for number in range(20)]
+    gate.open()
+    await asyncio.gather(*changes)
+    events = await client.rest(made.session_id)
+
+    assert kinds(events).count("session_updated") == 20
+    assert [kind for kind in kinds(events) if kind in ("turn_completed", "session_idle")] == [
+        "turn_completed",
+        "session_idle",
+    ]
+    assert (await client.get(made.session_id)).usage.requests == 1

@@ -269,3 +269,20 @@ async def test_the_largest_batch_is_taken(serve: Serve) -> None:
 
     assert statuses(answer) == ["STARTED"] * 64
     assert told_.paths == ["inputs"]
+
+
+async def test_a_crowd_of_writers_of_one_session_all_get_through(serve: Serve) -> None:
+    """A hundred callers at once are served one after another, and none is sent away to try again."""
+    gate = Gate()
+    served = await serve(lambda asked: say(gate, "ok"))
+    client = served.client
+    made = await client.session()
+    await client.submit(made.session_id, "first")
+    await gate.reached()
+
+    answers = await asyncio.gather(
+        *(client.submit(made.session_id, f"m{n}", if_busy=pb.IF_BUSY_QUEUE) for n in range(100))
+    )
+
+    assert {status for answer in answers for status in statuses(answer)} == {"QUEUED"}
+    assert len((await client.get(made.session_id)).queued_turn_ids) == 100

@@ -221,7 +221,7 @@ async def test_a_call_that_is_not_acked_is_given_to_another(stage: Stage) -> Non
     turn = await stage.call("f")
     call = await first.expect("call")
 
-    stage.pass_time(6)
+    await stage.never_acked(call.call_id)
 
     cancel = await first.expect("cancel")
     assert (cancel.call_id, cancel.attempt) == (call.call_id, 1)
@@ -257,7 +257,7 @@ async def test_a_call_that_never_arrives_ends_like_a_lost_one(stage: Stage) -> N
     for attempt in range(1, 6):
         call = await worker.expect("call")
         assert call.attempt == attempt
-        stage.pass_time(6)
+        await stage.never_acked(call.call_id)
         await worker.expect("cancel")
 
     await turn.completed()

@@ -1,6 +1,7 @@
 """Workers that misbehave cost nobody else anything."""
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import Any
@@ -8,9 +9,9 @@ from typing import Any
 import grpc
 import pytest
 from tests.support.scripted_worker import ScriptedWorker
-from tests.support.stage import Stage, eventually
+from tests.support.stage import Stage, Turn, eventually
 
-from baton.v1 import handler_pb2
+from baton.v1 import event_pb2, handler_pb2
 
 EMPTY = b""
 RESULT_OF_NOBODY = handler_pb2.ConnectRequest(
@@ -94,34 +95,52 @@ async def test_many_late_results_are_all_answered(stage: Stage) -> None:
 async def test_a_stream_that_never_reads_loses_its_calls_to_others(stage: Stage) -> None:
     """Calls that it never takes are given to somebody who does, once it has been silent for too long."""
     await never_reading(stage, "f")
-    turn = await stage.turn([("f", f'{{"n":{n},"text":"{"x" * 100_000}"}}') for n in range(100)])
-    await turn.waiting()
+    turn = await large_calls(stage)
     await a_run_completes(stage)
-    reader = await stage.worker("f", credit=100)
     stage.pass_time(29)
-    await reader.send(heartbeat={})
-    await reader.nothing()
+    reader = await stage.worker("f", credit=100)
 
     stage.pass_time(2)
 
     calls = await reader.expect_all("call", 100)
-    assert {call.attempt for call in calls} == {2}
+    assert len({call.call_id for call in calls}) == 100
+    assert min(call.attempt for call in calls) > 1
     for call in calls:
         await reader.settle(call)
     await turn.completed()
 
 
+async def test_a_call_that_is_not_written_yet_need_not_be_acked(stage: Stage) -> None:
+    """On a slow way large calls queue up; the time for the ack begins when a call is on its way."""
+    await never_reading(stage, "f")
+    turn = await large_calls(stage)
+    leases = stage.baton.dispatcher.leases
+    await eventually(lambda: any(lease.written_at is not None for _, lease in leases))
+
+    stage.pass_time(6)
+
+    await eventually(lambda: not any(lease.leaving for _, lease in leases))
+    standing = Counter((action.state, action.attempt) for action in await turn.actions())
+    assert 0 < standing[event_pb2.REQUIRED_ACTION_STATE_LEASED, 1] < 100
+
+
+async def large_calls(stage: Stage) -> Turn:
+    """Start a turn with a hundred calls of 160 KB, more than a connection holds."""
+    turn = await stage.turn([("f", f'{{"n":{n},"text":"{"x" * 160_000}"}}') for n in range(100)])
+    await turn.waiting()
+    return turn
+
+
 async def test_a_stream_that_never_reads_is_given_up(stage: Stage) -> None:
     """Its registrations end with its silence and the grace, although its connection still stands."""
     await never_reading(stage, "f")
-    turn = await stage.turn([("f", f'{{"n":{n},"text":"{"x" * 100_000}"}}') for n in range(100)])
-    await turn.waiting()
+    turn = await large_calls(stage)
 
     stage.pass_time(31)
     stage.pass_time(11)
 
     await eventually(lambda: not list(stage.baton.dispatcher.leases))
-    assert {action.state for action in await turn.actions()} == {3}  # UNSERVED
+    assert {action.state for action in await turn.actions()} == {event_pb2.REQUIRED_ACTION_STATE_UNSERVED}
     await a_run_completes(stage)
 
 

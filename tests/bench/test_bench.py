@@ -143,7 +143,7 @@ async def test_process_that_does_not_start_is_told() -> None:
 
 @pytest.mark.slow
 async def test_first_measures_every_figure(tmp_path: Path) -> None:
-    """With the smallest counts every figure is there beside its floor, and a run has 8 commits."""
+    """With the smallest counts every figure is there beside its floor, and a run has 8 commits and few reads."""
     plan = Plan(size=Size(runs={1: 1, 32: 2}, turns={1: 1, 32: 1}), rounds=1, words=(3,))
     told: list[str] = []
 
@@ -161,6 +161,7 @@ async def test_first_measures_every_figure(tmp_path: Path) -> None:
     for figure in written["figures"]:
         assert figure["ratio"] > 0 and len(figure["rounds"]["ours"]) == len(figure["rounds"]["floor"]) == 1
     assert written["counted"]["commits of a run"] == 8
+    assert sum(written["counted"]["reads of a run"].values()) <= 6
     assert written["counted"]["Call and ResultAck frames"] == "3 and 3"
     assert all(figure["name"] in as_text(report) for figure in written["figures"])
     assert any("round 1 of 1" in line for line in told)

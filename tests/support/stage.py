@@ -201,6 +201,11 @@ class Stage:
         assert lease is not None, f"nobody holds {call_id}"
         return lease
 
+    async def never_acked(self, call_id: str) -> None:
+        """Let the time pass in which a call that was written must be acked."""
+        await eventually(lambda: self.lease(call_id).written_at is not None)
+        self.pass_time(6)
+
     async def break_off(self, worker: ScriptedWorker, call_id: str) -> None:
         """Cut a worker's connection, and wait until the server has noticed; the worker holds the call."""
         lost = self.lease(call_id).worker

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from baton.v1 import agent_pb2
-from baton_server.api.pages import page_of, token_after
+from baton_server.api.pages import page_of, token_after, wrong_token
 from baton_server.api.reading import digest_fields
 from baton_server.api.rpc import Context, Rpc, body_digest
 from baton_server.app.agents import Agents, KeptAgent
@@ -65,6 +65,8 @@ class AgentService:
         """List the revisions of one agent."""
         check.check_list_agent_revisions(request)
         page = page_of(request)
+        if page.after and not page.after.isdecimal():
+            raise wrong_token(request.page_token)
         kept = await self._agents.revisions(request.agent_id, Page(size=page.size + 1, after=page.after))
         revisions, left = _page(kept, page.size)
         after = str(revisions[-1].revision) if left else ""

@@ -10,7 +10,7 @@ from typing import Any
 from google.protobuf.message import Message
 
 from baton_server.api.rpc import body_digest
-from baton_server.core.errors import Reason, refuse
+from baton_server.core.errors import Reason, Refused, refuse
 from baton_server.ports.store import Page
 
 DEFAULT_SIZE = 20
@@ -27,13 +27,17 @@ def page_of(request: Any, default: int = DEFAULT_SIZE) -> Page:
     except (ValueError, binascii.Error, TypeError, RecursionError):
         filters, after = "", None
     if not isinstance(after, str) or filters != _filters(request):
-        raise refuse(
-            Reason.PAGE_TOKEN_INVALID,
-            f"The page_token {request.page_token[:64]!r} is not one of this list with these filters. Start "
-            "again without a token.",
-            token=request.page_token[:64],
-        )
+        raise wrong_token(request.page_token)
     return Page(size=size, after=after)
+
+
+def wrong_token(token: str) -> Refused:
+    """Say that a list did not give this token."""
+    return refuse(
+        Reason.PAGE_TOKEN_INVALID,
+        f"The page_token {token[:64]!r} is not one of this list with these filters. Start again without a token.",
+        token=token[:64],
+    )
 
 
 def token_after(request: Message, after: str) -> str:

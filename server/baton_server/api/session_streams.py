@@ -143,12 +143,15 @@ class _Conversation:
         """Serve the stream until the caller has half-closed and the session rests, or the caller is gone."""
         watch, session = await self._first()
         await self._write(pb.ConverseResponse(session=session).SerializeToString())
-        reading = asyncio.ensure_future(self._read(watch.session_id))
+        tasks = [asyncio.ensure_future(self._read(watch.session_id)), asyncio.ensure_future(self._follow(watch))]
         try:
-            await self._follow(watch)
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+            for task in done:
+                task.result()
         finally:
-            reading.cancel()
-            await asyncio.gather(reading, return_exceptions=True)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _first(self) -> tuple[pb.WatchRequest, pb.Session]:
         limit_s = self._runtime.limits.hello_timeout_s

@@ -39,12 +39,13 @@ class Asking:
         if driven.loaded:
             driven.loaded = False
             self._runtime.bus.publish(state.session_id, (driven.live.reset("LOST"),))
-        driven.model = asyncio.ensure_future(self._ask(driven, state, round_number))
+        started = driven.row.started_sequence if driven.row is not None else 0
+        driven.model = asyncio.ensure_future(self._ask(driven, state, round_number, started))
 
-    async def _ask(self, driven: Driven, state: TurnState, round_number: int) -> None:
+    async def _ask(self, driven: Driven, state: TurnState, round_number: int, started: int) -> None:
         began = self._runtime.clock.monotonic()
         try:
-            given: Input = await self._reply(driven, state, round_number)
+            given: Input = await self._reply(driven, state, round_number, started)
         except ModelError as error:
             given = ModelFailed(round=round_number, failure=error.failure)
         except Exception:
@@ -58,8 +59,8 @@ class Asking:
             given = replace(given, round=round_number, duration_ms=int(took * 1000))
         self._feed(state.turn_id, given)
 
-    async def _reply(self, driven: Driven, state: TurnState, round_number: int) -> ModelReplied:
-        request = await self._request(driven, state, round_number)
+    async def _reply(self, driven: Driven, state: TurnState, round_number: int, started: int) -> ModelReplied:
+        request = self._request(state, round_number, await self._history(driven, state, started))
         live = driven.live
         reply: ModelReplied | None = None
         async with aclosing(self._runtime.model.stream(request)) as parts:
@@ -72,7 +73,7 @@ class Asking:
             raise RuntimeError("the model's adapter ended without a reply")
         return reply
 
-    async def _request(self, driven: Driven, state: TurnState, round_number: int) -> ModelRequest:
+    def _request(self, state: TurnState, round_number: int, history: Sequence[str]) -> ModelRequest:
         pinned = state.pinned
         settings = replace(pinned.settings, tool_choice=None) if state.called else pinned.settings
         return ModelRequest(
@@ -82,21 +83,25 @@ class Asking:
             agent=pinned.agent,
             agent_digest=state.agent_digest,
             settings=settings,
-            items=[*await self._history(driven, state), *(item.json for item in state.ordered_items())],
+            items=[*history, *(item.json for item in state.ordered_items())],
         )
 
-    async def _history(self, driven: Driven, state: TurnState) -> list[str]:
-        """Read the history as it was when the turn began, once; a store that is away is waited for."""
+    async def _history(self, driven: Driven, state: TurnState, started: int) -> list[str]:
+        """Read the history as it was when the turn began, once; a store that is away is waited for.
+
+        `started`: the sequence of the turn's first event.
+        """
+        if state.pinned.config.history is History.CALLER:
+            return []
         while driven.history is None:
-            if state.pinned.config.history is History.CALLER or driven.row is None:
-                driven.history = []
-                break
             try:
-                texts = await self._runtime.store.items.history(state.session_id, driven.row.started_sequence)
+                return self._kept(driven, await self._runtime.store.items.history(state.session_id, started))
             except StoreUnavailable:
                 await self._runtime.clock.sleep(STORE_PAUSE_S)
-                continue
-            driven.history = list(texts)
+        return driven.history
+
+    def _kept(self, driven: Driven, texts: Sequence[str]) -> list[str]:
+        driven.history = list(texts)
         return driven.history
 
     def _live(self, state: TurnState, round_number: int) -> LiveRound:

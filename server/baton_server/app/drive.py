@@ -19,8 +19,8 @@ from baton_server.app.ended import EndedTurns
 from baton_server.app.frames import CancelReason
 from baton_server.app.publish import publish
 from baton_server.app.runtime import Runtime
-from baton_server.app.step import CANCEL_TIMER, Step
-from baton_server.app.turn import Driven, Glimpse, Mail
+from baton_server.app.step import CANCEL_TIMER, Following, Gathered, Step
+from baton_server.app.turn import Driven, Glimpse, Mail, started_row
 from baton_server.core.commands import CallModel, StopCalls, pending
 from baton_server.core.events import CancelMode, TurnStatus
 from baton_server.core.inputs import CallSettled, GraceOver, Input, Steered
@@ -28,9 +28,15 @@ from baton_server.core.state import Phase, TurnState
 from baton_server.ports.bus import Part
 from baton_server.ports.engine import Engine
 from baton_server.ports.observer import Observer
-from baton_server.ports.store import Committed, Conflict, InboxRow, TurnRow
+from baton_server.ports.store import Committed, Conflict, InboxRow, StoreUnavailable, TurnRow
 
 log = structlog.get_logger(__name__)
+
+MAX_CONFLICTS = 20
+"""In a row, before a turn takes a pause: each means that another writer got through meanwhile."""
+
+MAX_FAULTS = 5
+"""Faults of ours in a row with what has come for a turn, before the turn is ended with INTERNAL."""
 
 
 class Driver:
@@ -69,7 +75,7 @@ class Driver:
         self._turns[row.turn_id] = Driven(
             turn_id=row.turn_id,
             state=state,
-            row=row,
+            row=started_row(replace(row, version=done.turn_version), done),
             session_version=done.session_version,
             look=False,
             history=[] if new_session else None,
@@ -137,81 +143,97 @@ class Driver:
             self._runtime.bus.publish(driven.row.session_id, ())  # it may rest: who waits for that looks again
 
     async def _settle(self, driven: Driven) -> None:
-        """Load, feed and commit until there is nothing more to feed."""
+        """Load, feed and commit until there is nothing more to feed. Raises Conflict after many in a row."""
+        tries = 0
         while driven.state is not None or await self._load(driven):
-            if not await self._step(driven):
-                return
+            try:
+                if not await self._step(driven):
+                    return
+                tries = 0
+            except Conflict as conflict:
+                tries += 1
+                log.info("another writer was faster", turn_id=driven.turn_id, conflict=str(conflict))
+                if tries >= MAX_CONFLICTS:
+                    raise
 
     async def _step(self, driven: Driven) -> bool:
-        """Feed and commit once; False: there was nothing to feed."""
+        """Feed and commit once; False: there was nothing to feed.
+
+        First everything is read, which changes nothing; then it is fed, and what follows is committed. Whatever
+        fails until that is on disk is undone: the mail is put back, and the state is loaded again.
+        """
         state = driven.state
         if state is None or state.over:
             return False
-        rows = await self._rows(driven)
+        gathered = await self._gather(driven, state)
         mailbox, driven.mailbox = driven.mailbox, []
         step = Step(self._runtime, self.dispatcher, driven, state)
-        for row, given in rows:
-            step.row_fed(row, given)
-        for mail in mailbox:
-            step.mail(mail)
-        await self._feed_messages(driven, step)
-        if step.idle:
-            self._answer(step)
-            return False
-        if state.over:
-            await self._follow(driven, step)
         try:
+            step.feed(gathered, mailbox)
+            if step.idle:
+                self._answer(step)
+                return False
+            if state.over:
+                step.end(await self._following(driven))
             done = await self._runtime.store.commit(step.batch())
-        except Conflict as conflict:
-            log.info("another writer was faster", turn_id=driven.turn_id, conflict=str(conflict))
+        except BaseException as error:
             self._undo(driven, step, mailbox)
-            return True
-        except BaseException:
-            self._undo(driven, step, mailbox)
+            self._count_fault(driven, error)
             raise
+        driven.faults = 0
         self._committed(driven, step, done)
         return True
 
-    async def _rows(self, driven: Driven) -> list[tuple[InboxRow, Input]]:
-        """Read what the inbox brought; messages are put aside until a model request can take them."""
-        if not driven.look:
-            return []
-        driven.look = False
-        driven.waiting.clear()
+    async def _gather(self, driven: Driven, state: TurnState) -> Gathered:
+        """Read what has come: rows of the inbox where there may be new ones, and whether a queued turn may begin."""
+        look, driven.look = driven.look, False
+        try:
+            if driven.faults >= MAX_FAULTS:
+                unread = await self._runtime.store.inbox.rows(driven.turn_id)
+                return Gathered(rows=(), unread=unread, messages=(), begins=False, takes_messages=False, broken=True)
+            fed, messages = await self._rows(driven) if look else ([], driven.waiting)
+            begins = state.phase is Phase.QUEUED and await self._is_active(driven, state)
+        except BaseException as error:
+            driven.look = True
+            self._count_fault(driven, error)
+            raise
+        driven.waiting = messages
+        return Gathered(rows=fed, messages=messages, begins=begins, takes_messages=not driven.asking)
+
+    async def _rows(self, driven: Driven) -> tuple[list[tuple[InboxRow, Input]], list[tuple[InboxRow, Steered]]]:
+        """Read the inbox: what is fed at once, and messages, which wait until a model request can take them."""
         fed: list[tuple[InboxRow, Input]] = []
+        messages: list[tuple[InboxRow, Steered]] = []
         for row in await self._runtime.store.inbox.rows(driven.turn_id):
             given = self._runtime.codec.read_input(row.data)
             if isinstance(given, Steered):
-                driven.waiting.append((row, given))
+                messages.append((row, given))
             else:
                 fed.append((row, given))
         # Results were acknowledged as settling their calls, so a cancel beside them must not settle these first.
-        return sorted(fed, key=lambda one: not isinstance(one[1], CallSettled))
+        return sorted(fed, key=lambda one: not isinstance(one[1], CallSettled)), messages
 
-    async def _feed_messages(self, driven: Driven, step: Step) -> None:
-        state = step.state
-        if state.phase is Phase.QUEUED:
-            session = await self._runtime.store.sessions.get(state.session_id)
-            if session is not None and session.active_turn_id == driven.turn_id:
-                step.begin(driven.waiting)
-                driven.waiting.clear()
-        elif state.takes_messages and not driven.asking:
-            for row, given in driven.waiting:
-                step.row_fed(row, given)
-            driven.waiting.clear()
+    async def _is_active(self, driven: Driven, state: TurnState) -> bool:
+        session = await self._runtime.store.sessions.get(state.session_id)
+        return session is not None and session.active_turn_id == driven.turn_id
 
-    async def _follow(self, driven: Driven, step: Step) -> None:
+    async def _following(self, driven: Driven) -> Following:
         """Find out what comes after a turn that ends."""
-        active, queued = True, ""
-        if driven.session_version is None:
-            session = await self._runtime.store.sessions.get(step.row.session_id)
-            waiting = await self._runtime.store.turns.queued(step.row.session_id)
-            queued = next((row.turn_id for row in waiting if row.turn_id != driven.turn_id), "")
-            if session is not None:
-                driven.session_version = session.version
-                active = session.active_turn_id == driven.turn_id
-        step.end(active=active, queued=queued, waiting=driven.waiting)
-        driven.waiting.clear()
+        if driven.session_version is not None or driven.row is None:
+            return Following(session_version=driven.session_version, active=True, queued="")
+        session_id = driven.row.session_id
+        session = await self._runtime.store.sessions.get(session_id)
+        waiting = await self._runtime.store.turns.queued(session_id)
+        return Following(
+            session_version=session.version if session is not None else None,
+            active=session is None or session.active_turn_id == driven.turn_id,
+            queued=next((row.turn_id for row in waiting if row.turn_id != driven.turn_id), ""),
+        )
+
+    def _count_fault(self, driven: Driven, error: BaseException) -> None:
+        """Count a fault of ours; that the store is away, or that another was faster, is none."""
+        if not isinstance(error, Conflict | StoreUnavailable | asyncio.CancelledError):
+            driven.faults += 1
 
     def _undo(self, driven: Driven, step: Step, mailbox: list[Mail]) -> None:
         for reservation in step.reserved.values():
@@ -221,8 +243,10 @@ class Driver:
 
     def _committed(self, driven: Driven, step: Step, done: Committed) -> None:
         """Tell everyone what is on disk now."""
-        started = done.events[0].sequence if step.started else step.row.started_sequence
-        driven.row = replace(step.new_row, version=done.turn_version, started_sequence=started)
+        driven.row = replace(step.new_row, version=done.turn_version)
+        if step.started:
+            driven.row = started_row(driven.row, done)
+        driven.waiting = step.left
         driven.stands(self._runtime.clock.monotonic())
         before: list[Part] = []
         if step.replied and driven.live is not None:
@@ -246,11 +270,14 @@ class Driver:
             self._over(driven, step, done)
 
     def _over(self, driven: Driven, step: Step, done: Committed) -> None:
-        row = driven.row
-        started = row.started_at if row is not None and row.started_at is not None else done.at
-        self._observer.turn_ended(step.state.snapshot(), step.state.pinned, started, done.at)
         if step.next_turn_id:
             self.look(step.next_turn_id)
+        row = driven.row
+        started = row.started_at if row is not None and row.started_at is not None else done.at
+        try:
+            self._observer.turn_ended(step.state.snapshot(), step.state.pinned, started, done.at)
+        except Exception:
+            log.exception("the observer failed; the turn is over all the same", turn_id=driven.turn_id)
 
     def _answer(self, step: Step) -> None:
         for mail, counted in step.answers:

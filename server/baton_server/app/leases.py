@@ -16,8 +16,9 @@ class Leased:
     """An attempt that is out. `worker` None: it has not come back since this process began.
 
     `since`: when it was queued for the worker, or read from the store (monotonic seconds). `written_at`: when it
-    was written to the stream; None: not yet. `place`: of the call in the queue. `stop_by`: its worker was told to stop by then (monotonic seconds); None: it was not. `settling`: its result
-    has come and is on its way to the disk. `resolving`: it is being given up.
+    was written to the stream; None: not yet. `place`: of the call in the queue. `stop_by`: its worker was told to
+    stop by then (monotonic seconds); None: it was not. `settling`: its result has come and is on its way to the
+    disk. `resolving`: it is being given up.
     """
 
     turn_id: str

@@ -45,9 +45,12 @@ class LiveRound:
         self._texts: dict[tuple[int, int], _Text] = {}
         self._last_sent = 0.0
         self._timer: asyncio.TimerHandle | None = None
+        self._stopped = False
 
     def add(self, delta: TextDelta) -> None:
         """Take in a fragment, and publish what is due."""
+        if self._stopped:
+            return
         text = self._text(delta)
         text.pieces.append(delta.text)
         text.waiting.append(delta.text)
@@ -60,6 +63,13 @@ class LiveRound:
             self.flush()
         elif self._timer is None:
             self._timer = loop.call_later(self._limits.delta_interval_s - quiet, self.flush)
+
+    def stop(self) -> None:
+        """Take in nothing more, and publish nothing more by itself: what was written so far counts."""
+        self._stopped = True
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
     def flush(self) -> None:
         """Publish what is held back."""

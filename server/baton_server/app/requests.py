@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, TypeVar
@@ -80,18 +82,31 @@ async def _once(
     known = await first_answer(runtime, request)
     if known is not None:
         return await repeated(known)
-    for _ in range(MAX_TRIES):
-        try:
-            return await attempt()
-        except Duplicate as duplicate:
-            return await repeated(answer_of(duplicate.row, request))
-        except Conflict:
-            continue
-        except BatonError:
-            # The same request, sent twice at once, may be what it was refused over.
-            known = await first_answer(runtime, request)
-            if known is None:
-                raise
-            return await repeated(known)
+    with suppress(Conflict):
+        return await _try(runtime, request, attempt, repeated)
+    # Writers who got into each other's way go on in single file, so that each soon gets through.
+    lock = runtime.contended.setdefault(request.session_id, asyncio.Lock())
+    async with lock:
+        for _ in range(MAX_TRIES):
+            with suppress(Conflict):
+                return await _try(runtime, request, attempt, repeated)
     message = "The session is written to by many at once. Try again."
     raise Refused(Failure(reason=Reason.UNAVAILABLE, message=message, metadata={"part": "store"}))
+
+
+async def _try(
+    runtime: Runtime,
+    request: Request,
+    attempt: Callable[[], Awaitable[T]],
+    repeated: Callable[[Mapping[str, Any]], Awaitable[T]],
+) -> T:
+    try:
+        return await attempt()
+    except Duplicate as duplicate:
+        return await repeated(answer_of(duplicate.row, request))
+    except BatonError:
+        # The same request, sent twice at once, may be what it was refused over.
+        known = await first_answer(runtime, request)
+        if known is None:
+            raise
+        return await repeated(known)

@@ -38,12 +38,18 @@ class Rest:
 
     async def session_left(self, session_id: str) -> float | None:
         """Say in how many seconds a session rests if nothing changes. As `turn_left`."""
-        session = await self._runtime.store.sessions.get(session_id)
-        if session is None:
-            return None
-        if not session.active_turn_id:
-            return 0.0
-        return await self.turn_left(session_id, session.active_turn_id)
+        active = None
+        while True:
+            session = await self._runtime.store.sessions.get(session_id)
+            if session is None:
+                return None
+            if session.active_turn_id in ("", active):
+                return 0.0
+            active = session.active_turn_id
+            left = await self.turn_left(session_id, active)
+            if left != 0.0:
+                return left
+            # The turn rests. Unless another one has become active meanwhile, so does the session.
 
     async def _read(self, turn_id: str) -> Glimpse | None:
         row = await self._runtime.store.turns.get(turn_id)

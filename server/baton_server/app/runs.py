@@ -95,9 +95,12 @@ class Runs:
                     raise gone(started.session_id)
                 if left == 0.0:
                     return
+                rests_at = self._runtime.clock.monotonic() + left
                 while not subscription.closed:
-                    woken = await subscription.wait(None if left == math.inf else left)
-                    if not woken or not (parts := subscription.take()) or any(p.edge for p in parts):
+                    left = rests_at - self._runtime.clock.monotonic()
+                    woken = await subscription.wait(None if left == math.inf else max(0.0, left))
+                    nudged = subscription.nudged
+                    if not woken or nudged or any(part.edge for part in subscription.take()):
                         break
         finally:
             subscription.close()
@@ -164,8 +167,7 @@ class Runs:
         )
         publish(self._runtime, session.session_id, recording, done)
         if not active:
-            row = replace(turn.row, version=done.turn_version, started_sequence=done.events[0].sequence)
-            self._driver.adopt(turn.state, row, done, new_session=new)
+            self._driver.adopt(turn.state, turn.row, done, new_session=new)
         first = next(event.sequence for event in done.events if event.turn_id == turn.row.turn_id)
         return Started(session_id=session.session_id, turn_id=turn.row.turn_id, created=True, first_sequence=first)
 

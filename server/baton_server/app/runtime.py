@@ -7,6 +7,7 @@ from collections import OrderedDict
 from collections.abc import Coroutine
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
+from weakref import WeakValueDictionary
 
 from baton_server.core.agents import Agent, Pinned, RunConfig
 from baton_server.core.runner import Runner
@@ -68,6 +69,8 @@ class Runtime:
     clock: Clock
     limits: Limits = field(default_factory=Limits)
     finishing: Finishing = field(default_factory=Finishing)
+    contended: WeakValueDictionary[str, asyncio.Lock] = field(default_factory=WeakValueDictionary)
+    """Locks by session, while its writers get into each other's way."""
     _agents: OrderedDict[str, Agent] = field(default_factory=OrderedDict)
     _configs: OrderedDict[str, RunConfig] = field(default_factory=OrderedDict)
 

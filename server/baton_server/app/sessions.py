@@ -228,17 +228,20 @@ class Sessions:
         """Take the newest `last` items out of the history, None: all; a call and its output go together."""
 
         async def attempt() -> Removed:
-            await self.find(session_id)
-            rows = list(await self._runtime.store.items.newest_in_history(session_id, None))
+            session = await self.find(session_id)
+            history = await self._runtime.store.items.newest_in_history(session_id, None)
+            # A turn that runs still makes its items: without one of them the rest would not be well formed.
+            rows = [row for row in history if not row.turn_id or row.turn_id != session.active_turn_id]
             gone_rows = rows if last is None else _with_partners(rows, last)
             gone_ids = tuple(row.item_id for row in reversed(gone_rows))
             recording = Recording(self._runtime.codec)
             if gone_ids:
-                recording.add(ItemsWithdrawn(item_ids=() if last is None else gone_ids))
+                recording.add(ItemsWithdrawn(item_ids=() if len(gone_ids) == len(history) else gone_ids))
             done = await self._runtime.store.commit(
                 Batch(
                     session_id=session_id,
                     request=request.row(item_ids=gone_ids),
+                    session=SessionWrite(expected_version=session.version, bump=True),
                     events=tuple(recording.events),
                     withdrawn=gone_ids,
                 )

@@ -5,8 +5,10 @@ Nothing is awaited here: a `Step` is built from what the driver has read, and th
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import structlog
 
 from baton_server.app.dispatch import Dispatcher, Reservation
 from baton_server.app.recording import Recording
@@ -14,10 +16,12 @@ from baton_server.app.runtime import Runtime
 from baton_server.app.turn import Driven, Mail
 from baton_server.core import ids
 from baton_server.core.commands import StopCalls, pending
+from baton_server.core.errors import Failure, Reason
 from baton_server.core.events import CancelMode, SessionIdle, SessionInProgress, TurnCreated, TurnStatus
 from baton_server.core.inputs import (
     AttemptFailed,
     Begun,
+    Broken,
     CallSettled,
     CallsUnheld,
     CancelAsked,
@@ -42,12 +46,46 @@ from baton_server.ports.store import (
     TurnWrite,
 )
 
+log = structlog.get_logger(__name__)
+
 CANCEL_TIMER = "cancel"
 """Name of the timer that ends the grace of a cancel."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gathered:
+    """What has come for a turn from the store. `messages` are steered ones, or the input of a queued turn.
+
+    `begins`: a queued turn may begin. `takes_messages`: no model request is under way. `broken`: what has come
+    cannot be fed, for a fault of ours, and the turn is to end over it; then `unread` has all rows of the inbox.
+    """
+
+    rows: Sequence[tuple[InboxRow, Input]]
+    unread: Sequence[InboxRow] = ()
+    messages: Sequence[tuple[InboxRow, Steered]]
+    begins: bool
+    takes_messages: bool
+    broken: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Following:
+    """What comes after a turn that ends. `session_version` guards that it still does; None: the session is gone.
+
+    `active`: the turn is its session's active one. `queued`: the next turn of the queue, empty: none.
+    """
+
+    session_version: int | None
+    active: bool
+    queued: str
+
+
 class Step:
-    """What one feeding gave. `replied`: a model's reply is in it, so held-back text goes out with its events."""
+    """What one feeding gave. `replied`: a model's reply is in it, so held-back text goes out with its events.
+
+    Called in this order: `feed`, `end` if the turn is over, `batch`; then, once that is on disk, the rest is read.
+    `left`: messages that wait on.
+    """
 
     def __init__(self, runtime: Runtime, dispatcher: Dispatcher, driven: Driven, state: TurnState) -> None:
         assert driven.row is not None
@@ -62,7 +100,8 @@ class Step:
         self._known = set(state.calls)
         self._was_waiting = state.status is TurnStatus.WAITING
         self._was_queued = state.phase is Phase.QUEUED
-        self._begun = False
+        self.started = False
+        self.left: list[tuple[InboxRow, Steered]] = []
         self._guards: dict[str, SettleGuard] = {}
         self._from_inbox: set[str] = set()
         self._digests: dict[str, str] = {}
@@ -70,46 +109,69 @@ class Step:
         self._timers: list[TimerRow] = []
         self._carried: list[InboxRow] = []
         self._next_write: TurnWrite | None = None
-        self._active = True
+        self._following = Following(session_version=None, active=True, queued="")
 
     @property
     def idle(self) -> bool:
         """Tell whether there is nothing to write."""
         return not self.recording.events and not self._consumed
 
-    @property
-    def started(self) -> bool:
-        """Tell whether the turn has begun with this step."""
-        return self._begun
-
     # -- feeding ---------------------------------------------------------------------------------
 
-    def row_fed(self, row: InboxRow, given: Input) -> None:
-        """Feed a row of the inbox."""
+    def feed(self, gathered: Gathered, mailbox: Sequence[Mail]) -> None:
+        """Feed what has come: rows of the inbox first, since they were acknowledged, then mail, then messages."""
+        self.left = list(gathered.messages)
+        if gathered.broken:
+            self._break(gathered, mailbox)
+            return
+        for row, given in gathered.rows:
+            self._row(row, given)
+        for mail in mailbox:
+            self._mail(mail)
+        if gathered.begins and self.state.phase is Phase.QUEUED:
+            self._begin()
+        elif gathered.takes_messages and self.state.takes_messages:
+            for row, message in self._take_left():
+                self._row(row, message)
+
+    def _row(self, row: InboxRow, given: Input) -> None:
         self._consumed.append((row.turn_id, row.n))
         if isinstance(given, CallSettled):
             self._from_inbox.add(given.call_id)
         self._feed(given)
 
-    def mail(self, mail: Mail) -> None:
-        """Feed what this process brought."""
+    def _mail(self, mail: Mail) -> None:
         counted = self._feed(mail.given)
         if counted and isinstance(mail.given, CallSettled):
             given = mail.given
             self._guards[given.call_id] = SettleGuard(call_id=given.call_id, attempt=given.attempt)
         self.answers.append((mail, counted))
 
-    def begin(self, rows: Iterable[tuple[InboxRow, Steered]]) -> None:
+    def _begin(self) -> None:
         """Start a turn that was queued, with all the input that waits for it."""
         items: list[NewItem] = []
-        for row, given in rows:
+        for row, given in self._take_left():
             self._consumed.append((row.turn_id, row.n))
             items.extend(given.items)
-        self._begun = True
+        self.started = True
         self._feed(Begun(items=tuple(items)))
+
+    def _break(self, gathered: Gathered, mailbox: Sequence[Mail]) -> None:
+        """End a turn over what cannot be fed, which goes with it."""
+        self._consumed.extend((row.turn_id, row.n) for row in gathered.unread)
+        self.answers.extend((mail, False) for mail in mailbox)
+        error_id = self._runtime.ids.new("err")
+        message = f"The server failed to take in what came for the turn. Report {error_id}, which is in its log."
+        log.error("a turn is ended over what cannot be fed", turn_id=self.row.turn_id, error_id=error_id)
+        self._take(Broken(failure=Failure(reason=Reason.INTERNAL, message=message, metadata={"error_id": error_id})))
+
+    def _take_left(self) -> list[tuple[InboxRow, Steered]]:
+        taken, self.left = self.left, []
+        return taken
 
     def _feed(self, given: Input) -> bool:
         if isinstance(given, CancelAsked) and given.mode is CancelMode.NOW and self._driven.live is not None:
+            self._driven.live.stop()
             self._take(TextCutOff(text=self._driven.live.text()))
         counted = self._take(given)
         if isinstance(given, ModelReplied) and counted:
@@ -153,23 +215,23 @@ class Step:
 
     # -- the end of the turn ---------------------------------------------------------------------
 
-    def end(self, *, active: bool, queued: str, waiting: Iterable[tuple[InboxRow, Steered]]) -> None:
+    def end(self, following: Following) -> None:
         """Say what comes after the turn: messages that it did not take, a queued turn, or rest.
 
-        A turn that ends before it began takes its input with it; one that was not the session's `active`
-        turn changes nothing else of the session.
+        A turn that ends before it began takes its input with it; one that was not the session's active turn
+        changes nothing else of the session.
         """
-        carried = list(waiting)
-        self._active = active
-        if self._was_queued:
+        self._following = following
+        carried = self._take_left()
+        if self._was_queued and not self.started:
             self._consumed.extend((row.turn_id, row.n) for row, _ in carried)
             carried = []
-        if not active:
+        if not following.active:
             return
         if carried:
             self._carry(carried)
         else:
-            self.next_turn_id = queued
+            self.next_turn_id = following.queued
         if not self.next_turn_id:
             self.recording.add(SessionIdle())
         elif self._was_waiting:
@@ -282,9 +344,9 @@ class Step:
             return write
         return replace(
             write,
-            expected_version=self._driven.session_version,
+            expected_version=self._following.session_version,
             bump=True,
-            active_turn_id=self.next_turn_id if self._active else None,
+            active_turn_id=self.next_turn_id if self._following.active else None,
             add_usage=self.state.usage,
         )
 

@@ -86,7 +86,12 @@ class Submissions:
         self._abandoning: set[asyncio.Task[None]] = set()
 
     def abandon(self, session_id: str, turn_id: str) -> None:
-        """Cancel the turn of a caller who went away and had asked for that. Never waits."""
+        """Cancel the turn of a caller who went away and had asked for that. Never waits.
+
+        While the server drains it is the server that goes: then the turn is left to the next process.
+        """
+        if self._driver.draining:
+            return
         task = asyncio.ensure_future(self._abandon(session_id, turn_id))
         self._abandoning.add(task)
         task.add_done_callback(self._abandoning.discard)
@@ -120,12 +125,7 @@ class Submissions:
             done = await self._runtime.store.commit(plan.batch(_written(answer)))
             publish(self._runtime, session_id, plan.recording, done)
             if plan.new_turn is not None and plan.started:
-                row = replace(
-                    plan.new_turn.row,
-                    version=done.turn_version,
-                    started_sequence=done.events[0].sequence,
-                )
-                self._driver.adopt(plan.new_turn.state, row, done)
+                self._driver.adopt(plan.new_turn.state, plan.new_turn.row, done)
             for call_id in plan.settled_calls:
                 self._driver.dispatcher.forget(call_id, 0, CancelReason.SETTLED_ELSEWHERE)
             for turn_id in plan.touched:

@@ -14,7 +14,7 @@ INTERVAL_S = 30.0
 """Between two looks. What has expired is removed at most so much later."""
 
 AT_ONCE = 200
-"""Rows removed in one look, so that a look never holds the writer for long."""
+"""Rows removed in one commit, so that none holds the writer for long."""
 
 
 class Sweeper:
@@ -34,6 +34,8 @@ class Sweeper:
 
     async def sweep(self) -> None:
         """Remove what has expired by now."""
-        await self._sessions.expire(AT_ONCE)
+        while await self._sessions.expire(AT_ONCE) == AT_ONCE:
+            pass
         before = self._runtime.clock.wall() - self._runtime.limits.request_life_s
-        await self._runtime.store.forget(before, AT_ONCE)
+        while await self._runtime.store.forget(before, AT_ONCE) == AT_ONCE:
+            pass

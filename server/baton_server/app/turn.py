@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from baton_server.app.live import LiveRound
 from baton_server.core.agents import RunConfig
 from baton_server.core.events import TurnStatus
 from baton_server.core.inputs import Input, Steered
 from baton_server.core.state import TurnState
-from baton_server.ports.store import InboxRow, TurnRow
+from baton_server.ports.store import Committed, InboxRow, TurnRow
+
+KEPT_HISTORY_CHARACTERS = 64 * 1024
+"""A history that is longer is read again for the next round, rather than kept while a turn waits."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -47,6 +50,7 @@ class Driven:
     `history` None: to be loaded when the model is asked. `loaded`: another process may have begun its round, so
     that fragments begin anew. `since`: when it last changed (monotonic seconds). `open_names`: functions of the
     calls that were open then; what the state has besides may not be on disk yet. `stepping`: it is being fed.
+    `faults`: of ours, in a row, with what has come.
     """
 
     turn_id: str
@@ -64,6 +68,7 @@ class Driven:
     since: float = 0.0
     open_names: tuple[str, ...] = ()
     stepping: bool = False
+    faults: int = 0
     grace: asyncio.Task[None] | None = None
 
     @property
@@ -81,11 +86,13 @@ class Driven:
         self.since = now
         calls = self.state.open_calls.values() if self.state is not None else ()
         self.open_names = tuple(call.name for call in calls)
+        if self.open_names and sum(map(len, self.history or ())) > KEPT_HISTORY_CHARACTERS:
+            self.history = None
 
     def drop(self) -> None:
         """Forget what is known, so that it is loaded again: another writer was faster."""
         self.state = self.row = self.session_version = None
-        self.waiting.clear()
+        self.waiting = []
         self.look = True
 
     def let_go(self) -> None:
@@ -94,4 +101,12 @@ class Driven:
             if task is not None:
                 task.cancel()
         self.model = self.grace = None
-        self.live = None
+        if self.live is not None:
+            self.live.stop()
+            self.live = None
+
+
+def started_row(row: TurnRow, done: Committed) -> TurnRow:
+    """Complete the row of a turn that a commit has begun: since when, and from which event on."""
+    first = next((event.sequence for event in done.events if event.turn_id == row.turn_id), row.started_sequence)
+    return replace(row, started_sequence=first, started_at=done.at)

@@ -73,6 +73,8 @@ class Watcher:
             subscription.close()
 
     async def _live(self, view: _View) -> AsyncGenerator[Sequence[bytes]]:
+        clock, beat = self._runtime.clock, self._runtime.limits.watch_heartbeat_s
+        beat_at = clock.monotonic() + beat
         resets = view.resets()
         if resets:
             yield resets
@@ -90,16 +92,17 @@ class Watcher:
                 async for parts in view.catch_up():
                     yield parts
                 return
-            beat = self._runtime.limits.watch_heartbeat_s
-            woken = await view.subscription.wait(min(left, beat))
+            woken = await view.subscription.wait(max(0.0, min(left, beat_at - clock.monotonic())))
             if view.subscription.closed:
                 raise gone(view.watch.session_id)
-            if not woken and left >= beat:
-                yield (view.heartbeat(),)
-                continue
-            view.edge = view.edge or not woken
             async for parts in view.news():
+                beat_at = clock.monotonic() + beat
                 yield parts
+            if not woken and clock.monotonic() >= beat_at:
+                beat_at = clock.monotonic() + beat
+                yield (view.heartbeat(),)
+            elif not woken:
+                view.edge = True
 
     async def _left(self, view: _View) -> float | None:
         watch = view.watch
@@ -150,7 +153,7 @@ class _View:
         turn_id = self.watch.turn_id
         if not turn_id:
             return
-        turn = await self._runtime.store.turns.get(turn_id)
+        turn = self._driver.peek(turn_id) or await self._runtime.store.turns.get(turn_id)
         if turn is None or turn.session_id != self.watch.session_id:
             raise turn_not_found(turn_id)
 
@@ -169,9 +172,7 @@ class _View:
 
     async def news(self) -> AsyncGenerator[Sequence[bytes]]:
         """Take what the bus brought; after a gap, which the log closes, fragments begin anew."""
-        taken, made = self._take(fragments=self.watch.deltas)
-        if not taken:
-            self.edge = True  # nudged: who serves what has changed
+        made = self._take(fragments=self.watch.deltas)
         if made:
             yield made
         if self.behind:
@@ -187,14 +188,14 @@ class _View:
         if not self.watch.deltas:
             return []
         resets = [part.data for part in self._driver.resets(self.watch.session_id, self.watch.turn_id)]
-        return [*self._take(fragments=False)[1], *resets]
+        return [*self._take(fragments=False), *resets]
 
-    def _take(self, *, fragments: bool) -> tuple[bool, list[bytes]]:
+    def _take(self, *, fragments: bool) -> list[bytes]:
         """Take what the bus brought: facts as long as each is the very next, and fragments if asked for."""
         self.behind = self.behind or self.subscription.lost
-        taken = self.subscription.take()
+        self.edge = self.edge or self.subscription.nudged
         made: list[bytes] = []
-        for part in taken:
+        for part in self.subscription.take():
             if part.sequence == 0:
                 if fragments and not self.behind and self._wanted(part):
                     made.append(part.data)
@@ -208,7 +209,7 @@ class _View:
                 self.behind = True
             else:  # the log told of it first, when who drives the turn did not know of its commit yet: look again
                 self.edge = self.edge or part.edge
-        return bool(taken), made
+        return made
 
     def heartbeat(self) -> bytes:
         """Say where the watcher stands."""

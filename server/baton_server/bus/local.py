@@ -24,16 +24,18 @@ class LocalSubscription:
         self._bytes = 0
         self._wake = asyncio.Event()
         self.lost = False
+        self.nudged = False
         self.closed = False
 
     def put(self, parts: Sequence[Part]) -> None:
-        """Queue parts, or drop everything where they do not fit."""
+        """Queue parts, or drop everything where they do not fit. None at all: have the watcher look again."""
         self._parts.extend(parts)
         self._bytes += sum(len(part.data) for part in parts)
         if len(self._parts) > MAX_PARTS or (self._bytes > MAX_BYTES and len(self._parts) > 1):
             self._parts.clear()
             self._bytes = 0
             self.lost = True
+        self.nudged = self.nudged or self.lost or not parts
         self._wake.set()
 
     async def wait(self, timeout_s: float | None) -> bool:
@@ -46,17 +48,18 @@ class LocalSubscription:
         return True
 
     def take(self) -> Sequence[Part]:
-        """Take all that is there, in order, and clear `lost`."""
+        """Take all that is there, in order, and clear `lost` and `nudged`."""
         taken = tuple(self._parts)
         self._parts.clear()
         self._bytes = 0
-        self.lost = False
+        self.lost = self.nudged = False
         if not self.closed:  # that the session is gone stays to be seen
             self._wake.clear()
         return taken
 
     def nudge(self) -> None:
         """Wake the one who waits."""
+        self.nudged = True
         self._wake.set()
 
     def end(self) -> None:

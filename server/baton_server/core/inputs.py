@@ -122,6 +122,13 @@ class GraceOver:
     """The grace of a cancel has passed; what workers still hold is settled without them."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Broken:
+    """The host cannot go on with the turn, for a fault of its own: the turn ends over `failure`."""
+
+    failure: Failure
+
+
 Input = (
     Begun
     | Steered
@@ -133,4 +140,5 @@ Input = (
     | CallsUnheld
     | TextCutOff
     | GraceOver
+    | Broken
 )

@@ -28,6 +28,7 @@ from baton_server.core.events import (
 from baton_server.core.inputs import (
     AttemptFailed,
     Begun,
+    Broken,
     CallSettled,
     CallsUnheld,
     CancelAsked,
@@ -72,6 +73,7 @@ class Runner:
             CallsUnheld: self._unheld,
             TextCutOff: self._cut_off,
             GraceOver: self._grace_over,
+            Broken: self._broken,
         }
 
     def step(self, state: TurnState, given: Input) -> tuple[Event, ...]:
@@ -235,7 +237,17 @@ class Runner:
         if record.state.cancel is CancelMode.NOW:
             self._synthesize(record, tuple(record.state.open_calls))
 
+    def _broken(self, record: Recorder, given: Broken) -> None:
+        self._close(record, tuple(record.state.open_calls))
+        record.end(TurnStatus.FAILED, failure=given.failure)
+
     def _synthesize(self, record: Recorder, call_ids: tuple[str, ...]) -> None:
+        """Settle calls by an output of our own, and go on if they were the last."""
+        self._close(record, call_ids)
+        if record.state.phase is Phase.CALLS:
+            self._after_output(record)
+
+    def _close(self, record: Recorder, call_ids: tuple[str, ...]) -> None:
         """Give calls an output of our own, since a model refuses a history with a call and no output."""
         for call_id in call_ids:
             if call_id in record.state.open_calls:
@@ -246,5 +258,3 @@ class Runner:
                         output=(TextPart(text=texts.CALL_CANCELLED),),
                     )
                 )
-        if record.state.phase is Phase.CALLS:
-            self._after_output(record)

@@ -67,6 +67,11 @@ class Subscription(Protocol):
         ...
 
     @property
+    def nudged(self) -> bool:
+        """Tell whether there is more reason to look again than what `take` gives: a nudge, or lost parts."""
+        ...
+
+    @property
     def closed(self) -> bool:
         """Tell whether the session was deleted."""
         ...
@@ -79,7 +84,7 @@ class Subscription(Protocol):
         ...
 
     def take(self) -> Sequence[Part]:
-        """Take all that is there, in order, and clear `lost`. Does not wait."""
+        """Take all that is there, in order, and clear `lost` and `nudged`. Does not wait."""
         ...
 
     def nudge(self) -> None:
@@ -95,7 +100,7 @@ class Bus(Protocol):
     """Carries parts to the watchers of a session, and wakes those who wait for a change of it."""
 
     def publish(self, session_id: str, parts: Sequence[Part]) -> None:
-        """Give parts to every watcher. Never waits."""
+        """Give parts to every watcher; no parts nudge it. Never waits."""
         ...
 
     def heard(self, session_id: str) -> bool:

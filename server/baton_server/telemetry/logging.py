@@ -11,7 +11,12 @@ import structlog
 def configure(level: str, as_json: bool) -> None:
     """Set the log up for the process. `level`: a name of the logging module, for example INFO."""
     render = (
-        structlog.processors.JSONRenderer() if as_json else structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
+        structlog.processors.JSONRenderer()
+        if as_json
+        # Plain: the default one prints local variables, and with them keys and what users said.
+        else structlog.dev.ConsoleRenderer(
+            colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback
+        )
     )
     structlog.configure(
         processors=[

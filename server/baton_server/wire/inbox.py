@@ -29,6 +29,7 @@ KINDS: Mapping[str, type] = {
     "calls_unheld": inputs.CallsUnheld,
     "text_cut_off": inputs.TextCutOff,
     "grace_over": inputs.GraceOver,
+    "broken": inputs.Broken,
     "item": inputs.NewItem,
     "message": items.Message,
     "reasoning": items.Reasoning,

@@ -644,7 +644,9 @@ Global___TurnFailed: _TypeAlias = TurnFailed  # noqa: Y015
 
 @_typing.final
 class TurnCancelled(_message.Message):
-    """The turn was cancelled."""
+    """The turn was cancelled. One that was still QUEUED takes its input with it: no item of
+    it is ever recorded.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 

@@ -105,7 +105,9 @@ class RunRequest(_message.Message):
 
     @_builtins.property
     def expires_after(self) -> _duration_pb2.Duration:
-        """Life of a session made for this run, from its last event. Absent: 24 h."""
+        """Life of a session made for this run, from its last event, 1 min to 10 years. Absent:
+        24 h, or no end if it has a session_key.
+        """
 
     @_builtins.property
     def metadata(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:

@@ -69,7 +69,8 @@ class RunnerServiceServicer:
     def RunStreamed(self, request, context):
         """As Run, and streams what happens. The first message is `started`, the last before
         OK is `result`. Sent again with the same request_id it replays the turn from its
-        first event, or from `after_sequence`, then follows it. Reasons: those of Run.
+        first event, or from `after_sequence`, then follows it. Reasons: those of Run, and
+        SEQUENCE_AHEAD.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

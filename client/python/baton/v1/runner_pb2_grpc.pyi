@@ -30,7 +30,8 @@ class RunnerServiceStub:
     RunStreamed: _aio.UnaryStreamMultiCallable[_runner_pb2.RunStreamedRequest, _runner_pb2.RunStreamedResponse]
     """As Run, and streams what happens. The first message is `started`, the last before
     OK is `result`. Sent again with the same request_id it replays the turn from its
-    first event, or from `after_sequence`, then follows it. Reasons: those of Run.
+    first event, or from `after_sequence`, then follows it. Reasons: those of Run, and
+    SEQUENCE_AHEAD.
     """
 
 class RunnerServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -61,7 +62,8 @@ class RunnerServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _abc.AsyncIterator[_runner_pb2.RunStreamedResponse]:
         """As Run, and streams what happens. The first message is `started`, the last before
         OK is `result`. Sent again with the same request_id it replays the turn from its
-        first event, or from `after_sequence`, then follows it. Reasons: those of Run.
+        first event, or from `after_sequence`, then follows it. Reasons: those of Run, and
+        SEQUENCE_AHEAD.
         """
 
 def add_RunnerServiceServicer_to_server(servicer: RunnerServiceServicer, server: _aio.Server) -> None: ...

@@ -30,7 +30,8 @@ class SessionServiceStub:
     rpc that names a session may fail with SESSION_NOT_FOUND, and every rpc at all
     with INTERNAL, UNAVAILABLE, INVALID_REQUEST and MESSAGE_TOO_LARGE; the comments below name
     the others. Every write with a request_id may fail with REQUEST_ID_REUSED; sent
-    again with the same body within 24 h it gives the first answer, over restarts.
+    again with the same body within 24 h it gives the first answer, over restarts; a
+    session or a turn in it comes as it stands by then.
     """
 
     def __init__(self, channel):
@@ -126,7 +127,8 @@ class SessionServiceServicer:
     rpc that names a session may fail with SESSION_NOT_FOUND, and every rpc at all
     with INTERNAL, UNAVAILABLE, INVALID_REQUEST and MESSAGE_TOO_LARGE; the comments below name
     the others. Every write with a request_id may fail with REQUEST_ID_REUSED; sent
-    again with the same body within 24 h it gives the first answer, over restarts.
+    again with the same body within 24 h it gives the first answer, over restarts; a
+    session or a turn in it comes as it stands by then.
     """
 
     def CreateSession(self, request, context):
@@ -189,7 +191,7 @@ class SessionServiceServicer:
         last message before OK is a Heartbeat whose last_sequence is the point to resume
         from. After any other end, resume from the last sequence seen. Going away changes
         nothing. A slow watcher is caught up from the log; it never slows a turn.
-        Reasons: SEQUENCE_AHEAD.
+        Reasons: SEQUENCE_AHEAD, TURN_NOT_FOUND.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -248,7 +250,7 @@ class SessionServiceServicer:
 
     def ListEvents(self, request, context):
         """Lists a session's events in order: Watch for who cannot hold a stream.
-        Reasons: SEQUENCE_AHEAD.
+        Reasons: SEQUENCE_AHEAD, TURN_NOT_FOUND.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -367,7 +369,8 @@ class SessionService:
     rpc that names a session may fail with SESSION_NOT_FOUND, and every rpc at all
     with INTERNAL, UNAVAILABLE, INVALID_REQUEST and MESSAGE_TOO_LARGE; the comments below name
     the others. Every write with a request_id may fail with REQUEST_ID_REUSED; sent
-    again with the same body within 24 h it gives the first answer, over restarts.
+    again with the same body within 24 h it gives the first answer, over restarts; a
+    session or a turn in it comes as it stands by then.
     """
 
     @staticmethod

@@ -17,7 +17,8 @@ class SessionServiceStub:
     rpc that names a session may fail with SESSION_NOT_FOUND, and every rpc at all
     with INTERNAL, UNAVAILABLE, INVALID_REQUEST and MESSAGE_TOO_LARGE; the comments below name
     the others. Every write with a request_id may fail with REQUEST_ID_REUSED; sent
-    again with the same body within 24 h it gives the first answer, over restarts.
+    again with the same body within 24 h it gives the first answer, over restarts; a
+    session or a turn in it comes as it stands by then.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
@@ -56,7 +57,7 @@ class SessionServiceStub:
     last message before OK is a Heartbeat whose last_sequence is the point to resume
     from. After any other end, resume from the last sequence seen. Going away changes
     nothing. A slow watcher is caught up from the log; it never slows a turn.
-    Reasons: SEQUENCE_AHEAD.
+    Reasons: SEQUENCE_AHEAD, TURN_NOT_FOUND.
     """
     Converse: _aio.StreamStreamMultiCallable[_session_pb2.ConverseRequest, _session_pb2.ConverseResponse]
     """Watch and SubmitInput on one stream, for a client that wants no second one, and
@@ -85,7 +86,7 @@ class SessionServiceStub:
     """Reads a turn. Reasons: TURN_NOT_FOUND."""
     ListEvents: _aio.UnaryUnaryMultiCallable[_session_pb2.ListEventsRequest, _session_pb2.ListEventsResponse]
     """Lists a session's events in order: Watch for who cannot hold a stream.
-    Reasons: SEQUENCE_AHEAD.
+    Reasons: SEQUENCE_AHEAD, TURN_NOT_FOUND.
     """
     ReadContent: _aio.UnaryStreamMultiCallable[_session_pb2.ReadContentRequest, _session_pb2.ReadContentResponse]
     """Streams a text that was omitted elsewhere, in order. After a break, go on from
@@ -102,7 +103,8 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
     rpc that names a session may fail with SESSION_NOT_FOUND, and every rpc at all
     with INTERNAL, UNAVAILABLE, INVALID_REQUEST and MESSAGE_TOO_LARGE; the comments below name
     the others. Every write with a request_id may fail with REQUEST_ID_REUSED; sent
-    again with the same body within 24 h it gives the first answer, over restarts.
+    again with the same body within 24 h it gives the first answer, over restarts; a
+    session or a turn in it comes as it stands by then.
     """
 
     @_abc_1.abstractmethod
@@ -181,7 +183,7 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
         last message before OK is a Heartbeat whose last_sequence is the point to resume
         from. After any other end, resume from the last sequence seen. Going away changes
         nothing. A slow watcher is caught up from the log; it never slows a turn.
-        Reasons: SEQUENCE_AHEAD.
+        Reasons: SEQUENCE_AHEAD, TURN_NOT_FOUND.
         """
 
     @_abc_1.abstractmethod
@@ -252,7 +254,7 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _aio.ServicerContext[_session_pb2.ListEventsRequest, _abc.Awaitable[_session_pb2.ListEventsResponse]],
     ) -> _abc.Awaitable[_session_pb2.ListEventsResponse]:
         """Lists a session's events in order: Watch for who cannot hold a stream.
-        Reasons: SEQUENCE_AHEAD.
+        Reasons: SEQUENCE_AHEAD, TURN_NOT_FOUND.
         """
 
     @_abc_1.abstractmethod
