@@ -23,7 +23,7 @@ Serve = Callable[..., Awaitable["Served"]]
 
 
 class Served:
-    """A running server, its client and its model. Unpacks into these three, the ones that a test asks for."""
+    """A running server, its client and its model."""
 
     def __init__(self, baton: Baton, client: Client, model: ScriptedModel) -> None:
         self.baton, self.client, self.model = baton, client, model

@@ -25,6 +25,7 @@ async def test_every_service_says_that_it_serves(serve: Serve, service: str) -> 
     assert answer.status == health_pb2.HealthCheckResponse.SERVING
 
 
+@pytest.mark.slow
 async def test_without_its_store_no_service_serves(serve: Serve) -> None:
     """When the store is gone balancers are told within seconds, and callers that trying later makes sense."""
     served = await serve()

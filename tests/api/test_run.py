@@ -4,6 +4,7 @@ import asyncio
 import json
 
 import grpc
+import pytest
 from tests.api.calling import (
     attach,
     events_in,
@@ -107,6 +108,7 @@ async def test_an_unserved_call_is_settled_from_outside(serve: Serve) -> None:
     ]
 
 
+@pytest.mark.slow
 async def test_a_run_waits_for_the_grace_of_what_is_unserved(serve: Serve) -> None:
     """Without a grace of its own a run gives workers 2 s to come before it rests."""
     client = (await serve(calls(KYOTO), say("late"))).client

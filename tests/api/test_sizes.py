@@ -233,6 +233,7 @@ async def test_the_largest_agent_can_be_kept_and_read(serve: Serve) -> None:
     assert made.agent.agent == turn.agent == listed.revisions[0].agent == agent
 
 
+@pytest.mark.slow
 async def test_one_message_may_have_16_mib(serve: Serve) -> None:
     """Up to the limit a message is read; above it the reason and both figures are told."""
     served = await serve()
