@@ -34,7 +34,7 @@ from baton_server.app.sweep import Sweeper
 from baton_server.app.watch import Watcher
 from baton_server.app.workers import Workers
 from baton_server.bus.local import LocalBus
-from baton_server.config import OPENAI_MODEL, Settings
+from baton_server.config import OPENAI_MODEL, Settings, WrongSettings
 from baton_server.core.runner import Runner
 from baton_server.engine.clock import SystemClock, TimeIds
 from baton_server.engine.embedded import EmbeddedEngine
@@ -160,7 +160,7 @@ def build(settings: Settings, store: Store, model: Model | None = None, clock: C
     )
     registry = Registry()
     driver = Driver(runtime, TurnSpans())
-    dispatcher = driver.dispatcher = Dispatcher(runtime, registry, driver.feed)
+    dispatcher = driver.dispatcher = Dispatcher(runtime, registry, driver.feed, driver.eased)
     engine = driver.engine = EmbeddedEngine(store, clock, driver.advance)
     workers = Workers(runtime, registry, dispatcher)
     sessions, acceptance = Sessions(runtime), Acceptance(runtime, registry, rules)
@@ -205,14 +205,17 @@ def models(settings: Settings, clock: Clock) -> tuple[Model, str]:
     key, base_url = settings.openai_api_key.get_secret_value(), settings.openai_base_url
     remote = bool(key or base_url)
     default_model = settings.default_model or ("" if base_url or not remote else OPENAI_MODEL)
-    router = open_models(
-        clock,
-        api_key=key,
-        base_url=base_url,
-        timeout_s=settings.model_timeout_s,
-        default_model=default_model,
-        demo_delay_s=settings.demo_delay_s,
-    )
+    try:
+        router = open_models(
+            clock,
+            api_key=key,
+            base_url=base_url,
+            timeout_s=settings.model_timeout_s,
+            default_model=default_model,
+            demo_delay_s=settings.demo_delay_s,
+        )
+    except ValueError as error:
+        raise WrongSettings(f"the model API cannot be used: {error}") from None
     if not remote:
         return router, "demo (no OPENAI_API_KEY)"
     return router, f"{default_model or 'as agents say'} at {base_url or 'OpenAI'}"

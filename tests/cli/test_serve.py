@@ -103,7 +103,56 @@ async def test_an_unknown_setting_in_the_file_is_refused(tmp_path: Path) -> None
     code, _, errors = await _baton("serve", "--config", str(file))
 
     assert code == 2
-    assert "leese_s" in errors
+    assert "'leese_s'; did you mean 'lease_s'?" in errors
+
+
+@pytest.mark.parametrize("line", ['openai_key = "sk-secret"', 'openai_api_key = ["sk-secret"]'])
+async def test_a_key_that_stands_wrong_in_the_file_is_not_shown(tmp_path: Path, line: str) -> None:
+    """What is refused may be a secret: only values of settings that are known to be none are printed."""
+    file = tmp_path / "baton.toml"
+    file.write_text(line)
+
+    code, out, errors = await _baton("serve", "--config", str(file))
+
+    assert code == 2
+    assert "openai" in errors.lower()
+    assert "sk-secret" not in out + errors
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:99999", "127.0.0.1", "nonsense", "unix:/tmp/b", ":50051"])
+async def test_an_address_that_is_none_is_refused(tmp_path: Path, address: str) -> None:
+    """A server never listens somewhere else than it was told to."""
+    code, _, errors = await _baton("serve", "--address", address, "--store", str(tmp_path / "b.db"))
+
+    assert code == 2
+    assert f"address = {address!r}: write HOST:PORT" in errors
+
+
+@pytest.mark.parametrize("variables", [{"OPENAI_BASE_URL": "nonsense"}, {"OPENAI_API_KEY": "sk-ключ"}])
+async def test_access_to_the_model_that_cannot_work_is_told_at_start(tmp_path: Path, variables: dict[str, str]) -> None:
+    """One line says what is wrong; there is no traceback, and no key."""
+    code, _, errors = await _baton("serve", "--store", str(tmp_path / "b.db"), environment=variables)
+
+    assert code == 2
+    assert "the model API cannot be used" in errors
+    assert "Traceback" not in errors
+    assert "ключ" not in errors
+
+
+async def test_clocks_that_are_no_numbers_are_refused() -> None:
+    """Infinity would break every worker's Welcome."""
+    code, _, errors = await _baton("serve", environment={"BATON_HEARTBEAT_S": "inf"})
+
+    assert code == 2
+    assert "heartbeat_s" in errors
+
+
+async def test_a_file_of_settings_that_is_not_there_is_told(tmp_path: Path) -> None:
+    """A misspelt path is not passed over."""
+    code, _, errors = await _baton("serve", environment={"BATON_CONFIG": str(tmp_path / "none.toml")})
+
+    assert code == 2
+    assert "none.toml cannot be read" in errors
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["serve", "--help"], ["demo", "--help"], ["version", "--help"]])

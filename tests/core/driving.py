@@ -13,7 +13,7 @@ from typing import Any
 
 from baton_server.core import ids
 from baton_server.core.agents import Agent, FunctionTool, History, Pinned, RunConfig
-from baton_server.core.commands import CallModel, Command, ServeCall, StopCalls, is_over, pending
+from baton_server.core.commands import CallModel, Command, ServeCall, StopCalls, pending
 from baton_server.core.errors import Failure, Reason
 from baton_server.core.events import (
     TERMINAL,
@@ -282,7 +282,7 @@ def assert_status(state: TurnState) -> None:
     assert (state.status is TurnStatus.QUEUED) == (state.phase is Phase.QUEUED)
     assert (state.status is TurnStatus.IN_PROGRESS) == (state.phase is Phase.MODEL)
     assert [call_id for call_id, known in state.calls.items() if not known.settled] == list(state.open_calls)
-    assert (state.status in TERMINAL) == (state.phase is Phase.OVER) == is_over(state)
+    assert (state.status in TERMINAL) == (state.phase is Phase.OVER) == state.over
     owed = pending(state)
     assert (not owed) == (state.phase in (Phase.QUEUED, Phase.OVER))
     assert len({command.key for command in owed}) == len(owed)

@@ -14,8 +14,8 @@ import grpc
 from baton.v1 import event_pb2, handler_pb2, handler_pb2_grpc, session_pb2, session_pb2_grpc
 
 RECONNECT_QUICKLY = [
+    # Between tries. `min_reconnect_backoff_ms` stays alone: it is the time that one try has, on a busy machine too.
     ("grpc.initial_reconnect_backoff_ms", 20),
-    ("grpc.min_reconnect_backoff_ms", 20),
     ("grpc.max_reconnect_backoff_ms", 50),
 ]
 PATIENCE_S = 30.0

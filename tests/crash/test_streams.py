@@ -82,6 +82,21 @@ async def streamed(home: House, request: runner_pb2.RunStreamedRequest, grown: a
     return seen
 
 
+async def begins(reading: asyncio.Future[Streamed], grown: asyncio.Event) -> None:
+    """Wait for the first fragment of a run that is being read; one that ends without any says how."""
+    growing = asyncio.ensure_future(grown.wait())
+    await asyncio.wait({reading, growing}, return_when=asyncio.FIRST_COMPLETED)
+    growing.cancel()
+    assert grown.is_set(), f"it ended without any text: {reading.result()}"
+
+
+async def persisted(home: House, request: runner_pb2.RunStreamedRequest, grown: asyncio.Event) -> Streamed:
+    """Send a streamed run until it comes to its end: a channel may not know yet that its server has died."""
+    while (seen := await streamed(home, request, grown)).cut:
+        await asyncio.sleep(0)
+    return seen
+
+
 def _take(seen: Streamed, part: event_pb2.StreamPart, grown: asyncio.Event) -> None:
     if part.HasField("event"):
         seen.events.append(part.event)
@@ -104,12 +119,12 @@ async def test_a_streamed_run_sent_again_shows_the_whole_turn(tmp_path: Path, mo
         grown = asyncio.Event()
         reading = asyncio.ensure_future(streamed(home, request, grown))
         async with asyncio.timeout(PATIENCE_S):
-            await grown.wait()
+            await begins(reading, grown)
             home.process.kill()
             first = await reading
             grown.clear()
-            reading = asyncio.ensure_future(streamed(home, request, grown))
-            await grown.wait()
+            reading = asyncio.ensure_future(persisted(home, request, grown))
+            await begins(reading, grown)
             model_server.resume("cut-run")
             second = await reading
             third = await streamed(home, request, asyncio.Event())

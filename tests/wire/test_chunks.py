@@ -161,15 +161,3 @@ def test_unfinished_frames_hold_only_so_much() -> None:
 
     assert refusal(assembler, handler_pb2.Chunk(chunk_id=2, data=b"f", total_bytes=MIB + 1)) == "size"
     assert assembler.take(handler_pb2.Chunk(chunk_id=3, data=b"f", total_bytes=MIB)) is None
-
-
-def test_a_frame_can_be_dropped_before_it_is_whole() -> None:
-    """A result for a call that the worker does not hold need not be kept."""
-    assembler = Assembler()
-    first, *rest = slices(b"f" * 4000)
-    assembler.take(first)
-
-    assembler.drop(first.chunk_id)
-
-    assert assembler.unfinished == 0
-    assert [assembler.take(chunk) for chunk in rest] == [None] * len(rest)

@@ -8,10 +8,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.wire import values
 
-from baton.v1 import error_pb2, event_pb2
+from baton.v1 import event_pb2
 from baton_server.core import inputs
 from baton_server.core.agents import Agent, ModelSettings, RunConfig
-from baton_server.core.errors import Failure, Reason
 from baton_server.core.events import (
     Event,
     EventBody,
@@ -202,13 +201,3 @@ def test_a_stamp_is_what_protobuf_would_write(session_id: str, sequence: int, at
     assert event.created_at.seconds + event.created_at.nanos / 1e9 == pytest.approx(at, abs=1e-6)
     assert 0 <= event.created_at.nanos < 1_000_000_000
     assert (event.turn_id, event.round, event.WhichOneof("event")) == ("turn_1", 3, "session_idle")
-
-
-def test_a_failure_is_written_whole() -> None:
-    """Reason, words, facts and whether to try again are all there."""
-    failure = Failure(reason=Reason.SESSION_BUSY, message="busy", metadata={"turn_id": "turn_1"})
-
-    error = error_pb2.Error.FromString(CODEC.failure(failure))
-
-    assert error.reason == error_pb2.ERROR_REASON_SESSION_BUSY
-    assert (error.message, dict(error.metadata), error.retryable) == ("busy", {"turn_id": "turn_1"}, True)

@@ -16,7 +16,6 @@ from baton_server.wire.codec import ProtoCodec, stamp
 from baton_server.wire.stream import (
     ProtoParts,
     find_text,
-    fit_part,
     frame_message,
     omissions_of,
     pack,
@@ -144,11 +143,16 @@ def test_parts_are_packed_in_order_and_under_the_limit(texts: list[str], limit: 
         assert len(parts_message([*one, two[0]])) > limit
 
 
+def fitted(part: bytes, limit: int) -> bytes:
+    """Make a part fit into a message: the first piece of it, where it is sent in several."""
+    return next(pack([part], limit))[0]
+
+
 def test_a_part_that_fits_is_not_touched() -> None:
     """The usual case costs nothing."""
     part = PARTS.event_part(stored(said("hello")))
 
-    assert fit_part(part, FLOOR) is part
+    assert fitted(part, FLOOR) is part
 
 
 def test_the_largest_texts_are_omitted_one_by_one() -> None:
@@ -156,7 +160,7 @@ def test_the_largest_texts_are_omitted_one_by_one() -> None:
     texts = ("a" * 30_000, "b" * 50_000, "c" * 40_000, "short")
     data = stored(said(*texts))
 
-    part = fit_part(PARTS.event_part(data), 80_000)
+    part = fitted(PARTS.event_part(data), 80_000)
 
     event = event_pb2.StreamPart.FromString(part).event
     content = event.item_added.item.message.content
@@ -192,7 +196,7 @@ def test_any_event_fits_the_smallest_peer(event: Event) -> None:
     """No event stops a watcher: at worst it is one that has sequence and turn, and is passed over."""
     data = stored(event)
 
-    part = fit_part(PARTS.event_part(data), FLOOR)
+    part = fitted(PARTS.event_part(data), FLOOR)
 
     read = event_pb2.StreamPart.FromString(part).event
     assert len(parts_message([part])) <= FLOOR

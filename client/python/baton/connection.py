@@ -31,8 +31,8 @@ _KEEPALIVE = [
     ("grpc.keepalive_time_ms", 60_000),  # finds a dead connection under a Run, which carries no heartbeats
     ("grpc.keepalive_timeout_ms", 20_000),
     ("grpc.initial_reconnect_backoff_ms", 100),  # gRPC's own waits stay below ours
-    ("grpc.min_reconnect_backoff_ms", 100),
     ("grpc.max_reconnect_backoff_ms", 1_000),
+    ("grpc.min_reconnect_backoff_ms", 5_000),  # no wait, but the time that one try to connect has
 ]
 # Else both channels would share one connection, and large answers would hold up the worker's frames.
 _APART = [("grpc.use_local_subchannel_pool", 1)]

@@ -115,8 +115,8 @@ class Acceptance:
                 shown = ", ".join(repr(scope) for scope in scopes)
                 raise refuse(
                     Reason.FUNCTION_UNDECLARED,
-                    f"The function {function.name!r} has no parameters_json, and no worker that is attached in "
-                    f"the scopes {shown} declares any. Add parameters_json to the agent's tool, or attach a "
+                    f"The function {function.name!r} has no parameters_json, and no attached worker declares any "
+                    f"(looked in the scopes {shown}). Add parameters_json to the agent's tool, or attach a "
                     "worker that serves the function with its schema.",
                     function=function.name,
                     scopes=",".join(scopes),
@@ -126,6 +126,12 @@ class Acceptance:
                 parameters_json=handler.parameters_json,
                 description=function.description or handler.description,
             )
-        if function.strict is None:
-            function = replace(function, strict=self._rules.strict_allows(function.parameters_json))
-        return function
+        allows = self._rules.strict_allows(function.parameters_json)
+        if function.strict and not allows:
+            raise refuse(
+                Reason.INVALID_REQUEST,
+                f"The function {function.name!r} is to be strict, but the schema that its handler declares does "
+                "not allow it: every object must be closed and every property required.",
+                fields="1",
+            )
+        return replace(function, strict=allows if function.strict is None else function.strict)

@@ -12,15 +12,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeVar
 
 import structlog
 
-from baton_server.app.frames import Ack, CancelReason, Deliver, End, Leave, Link, ResultVerdict, Stop
+from baton_server.app.frames import Ack, CancelReason, Deliver, End, Leave, ResultVerdict, Stop
 from baton_server.app.late import late_ack
-from baton_server.app.leases import Leased, Leases
-from baton_server.app.registry import Registry, Worker
+from baton_server.app.leases import Leased, Leases, leased_to
+from baton_server.app.registry import Registry, Reservation, Worker
 from baton_server.app.runtime import Runtime
 from baton_server.app.waiting import WaitingCall, WaitingCalls
 from baton_server.core.inputs import AttemptFailed, CallSettled, CallsUnheld
@@ -40,32 +40,19 @@ Feed = Callable[[str, CallSettled | AttemptFailed | CallsUnheld], "asyncio.Futur
 """Brings an input to the driver of a turn. The future tells whether it counted, once that is on disk."""
 
 
-@dataclass(frozen=True, slots=True)
-class Reservation:
-    """A worker's credit on the stream that it has, set aside for a call that is about to be committed."""
-
-    worker: Worker
-    scope: str
-    link: Link
-
-    @property
-    def good(self) -> bool:
-        """Tell whether the stream that granted the credit is still the worker's."""
-        return self.worker.lost_at is None and self.worker.link is self.link
-
-
 class Dispatcher:
     """Assigns calls, delivers them, takes their results, and takes back what was lost."""
 
-    def __init__(self, runtime: Runtime, registry: Registry, feed: Feed) -> None:
-        self._runtime, self._registry, self._feed = runtime, registry, feed
+    def __init__(self, runtime: Runtime, registry: Registry, feed: Feed, eased: Callable[[], None]) -> None:
+        """Make it. `eased`: called whenever fewer calls may be held than before."""
+        self._runtime, self._registry, self._feed, self.eased = runtime, registry, feed, eased
         self._waiting = WaitingCalls()
         self._matched: list[tuple[WaitingCall, Reservation]] = []
         self._leasing = False
         self._next_place = 0
         self._tasks: set[asyncio.Task[None]] = set()
         self._draining = False
-        self.leases = Leases()
+        self.leases = Leases(eased)
 
     # -- for the driver --------------------------------------------------------------------------
 
@@ -93,6 +80,15 @@ class Dispatcher:
         self._wait(call, self._place() if lease is None else lease.place)
         if lease is not None and lease.worker is not None:
             self.let_leave(lease.worker)
+
+    def take_on(self, call: CallRow) -> None:
+        """Take on a call that a commit has opened although it was reported as failed: nobody knows of it."""
+        if call.call_id in self._waiting or self.leases.get(call.call_id) is not None:
+            return
+        if call.state is CallState.QUEUED:
+            self._wait(call, self._place())
+        elif call.state is CallState.LEASED:
+            self._give_back_unseen(call, self._place())
 
     def forget(self, call_id: str, attempt: int, reason: CancelReason) -> None:
         """Let go of a call that is settled on disk; a worker that still works on it is told to stop, once."""
@@ -152,6 +148,7 @@ class Dispatcher:
         """Take a call back that a worker gives back. A stale one means nothing."""
         lease = self.leases.of(worker, call_id, attempt)
         if lease is not None:
+            lease.unacked = 0
             self.give_back(call_id, lease, delay_s=delay_s, avoid=worker.worker_id)
 
     def stopped(self, worker: Worker, call_id: str, attempt: int) -> None:
@@ -183,8 +180,11 @@ class Dispatcher:
         )
         self._spawn(self._requeue(requeue, lease, avoid))
 
-    def lose(self, call_id: str, lease: Leased) -> None:
-        """Give an attempt up whose worker is gone or silent: an event, and another attempt if one is left."""
+    def lose(self, call_id: str, lease: Leased, *, may_retry: bool = True) -> None:
+        """Give an attempt up whose worker is gone or silent: an event, and another attempt if one is left.
+
+        `may_retry` False: there is no use in another one.
+        """
         if lease.leaving:
             return
         lease.resolving = True
@@ -195,7 +195,7 @@ class Dispatcher:
                 call_id=call_id,
                 attempt=lease.attempt,
                 worker_id=lease.worker_id,
-                may_retry=lease.attempt < self._runtime.limits.max_attempts,
+                may_retry=may_retry,
             ),
         )
 
@@ -241,7 +241,7 @@ class Dispatcher:
         self._next_place += 1
         return self._next_place
 
-    def _wait(self, call: CallRow, place: int, avoid: str = "") -> None:
+    def _wait(self, call: CallRow, place: int, avoid: str = "", unacked: int = 0) -> None:
         waiting = WaitingCall(
             call_id=call.call_id,
             name=call.name,
@@ -249,13 +249,14 @@ class Dispatcher:
             place=place,
             available_at=call.available_at,
             avoid=avoid,
+            unacked=unacked,
         )
         self._waiting.add(waiting, self._runtime.clock.wall())
         self.offer((call.name,))
 
-    def _deliver(self, call: CallRow, reservation: Reservation, place: int) -> None:
+    def _deliver(self, call: CallRow, reservation: Reservation, place: int, unacked: int = 0) -> None:
         worker = reservation.worker
-        lease = Leased.of(call, worker, self._runtime.clock.monotonic(), place)
+        lease = Leased.of(call, worker, self._runtime.clock.monotonic(), place, unacked)
         self.leases.add(call.call_id, lease)
         if reservation.good:
             worker.link.send(Deliver(call=call, scope=reservation.scope))
@@ -289,28 +290,40 @@ class Dispatcher:
         return done
 
     async def _lease(self, matched: list[tuple[WaitingCall, Reservation]]) -> None:
-        ready = []
-        for waiting, reservation in matched:
-            row = await self._runtime.store.calls.get(waiting.call_id)
-            if row is None or row.state is not CallState.QUEUED:
-                self.release(reservation)
-            else:
-                leased = replace(
-                    row,
-                    state=CallState.LEASED,
-                    attempt=row.attempt + 1,
-                    worker_id=reservation.worker.worker_id,
-                    instance_id=reservation.worker.instance_id,
-                )
-                ready.append((leased, reservation, waiting.place))
+        rows = [(await self._runtime.store.calls.get(w.call_id), w, reservation) for w, reservation in matched]
+        ready = [
+            (leased_to(reservation.worker, row), waiting, reservation)
+            for row, waiting, reservation in rows
+            if row is not None and row.state is CallState.QUEUED
+        ]
         leases = tuple(
             Lease(call_id=r.call_id, attempt=r.attempt, worker_id=r.worker_id, instance_id=r.instance_id)
             for r, _, _ in ready
         )
         if leases:
             await self._runtime.store.commit(Batch(leases=leases))
-        for row, reservation, place in ready:
-            self._deliver(row, reservation, place)
+        for leased, waiting, reservation in ready:
+            self._deliver(leased, reservation, waiting.place, waiting.unacked)
+        for row, waiting, reservation in rows:
+            if row is not None and row.state is CallState.LEASED and self.leases.get(row.call_id) is None:
+                self._adopt(row, waiting, reservation)
+            elif row is None or row.state is not CallState.QUEUED:
+                self.release(reservation)
+
+    def _adopt(self, row: CallRow, waiting: WaitingCall, reservation: Reservation) -> None:
+        """Take on a lease of ours that is on disk although its commit was reported as failed; nobody has the call."""
+        if row.worker_id == reservation.worker.worker_id:
+            self._deliver(row, reservation, waiting.place, waiting.unacked)
+            return
+        self.release(reservation)
+        self._give_back_unseen(row, waiting.place, waiting.unacked)
+
+    def _give_back_unseen(self, row: CallRow, place: int, unacked: int = 0) -> None:
+        """Queue a call again that is LEASED on disk and was sent to nobody."""
+        worker, now = self._registry.get(row.worker_id), self._runtime.clock.monotonic()
+        lease = Leased.of(row, worker, now, place, unacked)
+        self.leases.add(row.call_id, lease)
+        self.give_back(row.call_id, lease, may_have_run=False)
 
     def _unmatch(self, matched: list[tuple[WaitingCall, Reservation]]) -> None:
         now = self._runtime.clock.wall()
@@ -331,7 +344,7 @@ class Dispatcher:
         if self.leases.get(requeue.call_id) is lease:
             self.leases.pop(requeue.call_id)
         if row is not None and row.state is CallState.QUEUED:
-            self._wait(row, lease.place, avoid)
+            self._wait(row, lease.place, avoid, lease.unacked)
             self._runtime.bus.publish(row.session_id, ())  # nobody works on it any more: its turn may rest
         if lease.worker is not None:
             self.let_leave(lease.worker)

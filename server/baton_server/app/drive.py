@@ -113,10 +113,14 @@ class Driver:
         ]
 
     async def quiet(self) -> None:
-        """Wait, while draining, until no model request is under way and no worker holds a call."""
+        """Wait, while draining, until no model request is under way and no attached worker holds a call."""
         while self._busy():
             self._calm.clear()
             await self._calm.wait()
+
+    def eased(self) -> None:
+        """Have `quiet` look again: less may go on than before."""
+        self._calm.set()
 
     def stop(self) -> None:
         """Stop what goes on for every turn; nothing of it is lost."""
@@ -138,7 +142,7 @@ class Driver:
             self._end(driven)
         else:
             await self._perform(driven, state)
-        self._calm.set()
+        self.eased()
         if driven.row is not None and driven.row.status is not TurnStatus.IN_PROGRESS:
             self._runtime.bus.publish(driven.row.session_id, ())  # it may rest: who waits for that looks again
 
@@ -171,12 +175,15 @@ class Driver:
         try:
             step.feed(gathered, mailbox)
             if step.idle:
+                self._queue_again(step)
                 self._answer(step)
                 return False
             if state.over:
                 step.end(await self._following(driven))
             done = await self._runtime.store.commit(step.batch())
         except BaseException as error:
+            if isinstance(error, StoreUnavailable):
+                driven.in_doubt += tuple(call.call_id for call in step.recording.opened)
             self._undo(driven, step, mailbox)
             self._count_fault(driven, error)
             raise
@@ -201,10 +208,14 @@ class Driver:
         return Gathered(rows=fed, messages=messages, begins=begins, takes_messages=not driven.asking)
 
     async def _rows(self, driven: Driven) -> tuple[list[tuple[InboxRow, Input]], list[tuple[InboxRow, Steered]]]:
-        """Read the inbox: what is fed at once, and messages, which wait until a model request can take them."""
+        """Read what is new in the inbox: what is fed at once, and messages, which wait until a request can take them.
+
+        What was read before and is still there are messages.
+        """
         fed: list[tuple[InboxRow, Input]] = []
-        messages: list[tuple[InboxRow, Steered]] = []
-        for row in await self._runtime.store.inbox.rows(driven.turn_id):
+        messages = list(driven.waiting)
+        last = messages[-1][0].n if messages else 0
+        for row in await self._runtime.store.inbox.rows(driven.turn_id, last):
             given = self._runtime.codec.read_input(row.data)
             if isinstance(given, Steered):
                 messages.append((row, given))
@@ -262,8 +273,7 @@ class Driver:
         reason = CancelReason.TURN_ENDED if cancelled else CancelReason.SETTLED_ELSEWHERE
         for output in step.recording.answered:
             self.dispatcher.forget(output.call_id, output.attempt, reason)
-        for call in step.taken_back():
-            self.dispatcher.wait_for_worker(call)
+        self._queue_again(step)
         self._answer(step)
         driven.look = driven.look or done.inbox_left > len(driven.waiting)
         if step.state.over:
@@ -278,6 +288,12 @@ class Driver:
             self._observer.turn_ended(step.state.snapshot(), step.state.pinned, started, done.at)
         except Exception:
             log.exception("the observer failed; the turn is over all the same", turn_id=driven.turn_id)
+
+    def _queue_again(self, step: Step) -> None:
+        """Have calls wait whose attempts were lost. An idle step has them too where an earlier one took them back,
+        with a commit that was reported as failed."""
+        for call in step.taken_back():
+            self.dispatcher.wait_for_worker(call)
 
     def _answer(self, step: Step) -> None:
         for mail, counted in step.answers:
@@ -295,7 +311,8 @@ class Driver:
 
     def _busy(self) -> bool:
         asking = any(driven.asking or driven.mailbox for driven in self._turns.values())
-        return asking or any(lease.worker is not None for _, lease in self.dispatcher.leases)
+        held_by = (lease.worker for _, lease in self.dispatcher.leases)
+        return asking or any(worker is not None and worker.lost_at is None for worker in held_by)
 
     async def _stop_calls(self, driven: Driven, command: StopCalls) -> None:
         timers = await self._runtime.store.timers.all()
@@ -316,6 +333,11 @@ class Driver:
         if row is None:
             return False
         state = await self.read(row)
+        for call_id in driven.in_doubt:
+            call = await self._runtime.store.calls.get(call_id)
+            if call is not None:
+                self.dispatcher.take_on(call)
+        driven.in_doubt = ()
         driven.state, driven.row, driven.loaded = state, row, True
         driven.stands(self._runtime.clock.monotonic())
         return not state.over

@@ -14,7 +14,7 @@ MAX_TURNS = 64
 """Turns that are kept: those whose callers are about to ask how they ended."""
 
 MAX_CHARACTERS = 64 * 1024
-"""Of a turn's items; a larger one is folded from the log again. All together stay within a few MiB."""
+"""Of all that a turn holds; a larger one is folded from the log again. All together stay within a few MiB."""
 
 
 class EndedTurns:
@@ -25,9 +25,10 @@ class EndedTurns:
 
     def keep(self, row: TurnRow, state: TurnState) -> None:
         """Keep the state that a turn's last commit left, with the row that it left."""
-        if sum(len(item.json) for item in state.items.values()) > MAX_CHARACTERS:
+        if _size(state) > MAX_CHARACTERS:
             return
         self._turns[row.turn_id] = (row.version, state)
+        self._turns.move_to_end(row.turn_id)
         if len(self._turns) > MAX_TURNS:
             self._turns.popitem(last=False)
 
@@ -35,3 +36,14 @@ class EndedTurns:
         """Find the state of a turn as the store has it now; None: fold it from the log."""
         version, state = self._turns.get(row.turn_id, (0, None))
         return state if version == row.version else None
+
+
+def _size(state: TurnState) -> int:
+    """Count the characters of a turn: its items as text and as values, what it ended with, and its agent."""
+    agent = state.pinned.agent
+    return (
+        sum(2 * len(item.json) for item in state.items.values())
+        + len(state.output or "")
+        + len(agent.instructions or "")
+        + sum(len(f.name) + len(f.description) + len(f.parameters_json) for f in agent.functions)
+    )

@@ -102,3 +102,8 @@ class Handler:
     name: str
     description: str = ""
     parameters_json: str = ""
+
+    @property
+    def size(self) -> int:
+        """Count its bytes, in UTF-8."""
+        return sum(len(text.encode()) for text in (self.name, self.description, self.parameters_json))

@@ -32,7 +32,17 @@ def stale(row: CallRow, attempt: int) -> Failure:
 
 
 async def discard(runtime: Runtime, row: CallRow, given: CallSettled, failure: Failure) -> None:
-    """Record that a result was not taken; a session that is gone needs no record."""
+    """Record that a result was not taken, once; a session that is gone needs no record."""
+    key = (given.call_id, given.attempt, given.digest)
+    runtime.discarded.put(key, failure)
+    try:
+        await _record(runtime, row, given, failure)
+    except BaseException:
+        runtime.discarded.discard(key)
+        raise
+
+
+async def _record(runtime: Runtime, row: CallRow, given: CallSettled, failure: Failure) -> None:
     recording = Recording(runtime.codec)
     recording.add(
         ResultDiscarded(
@@ -53,6 +63,9 @@ async def discard(runtime: Runtime, row: CallRow, given: CallSettled, failure: F
 
 async def late_ack(runtime: Runtime, given: CallSettled) -> Ack:
     """Answer a worker's result that did not settle its call."""
+    failure = runtime.discarded.get((given.call_id, given.attempt, given.digest))
+    if failure is not None:
+        return _discarded(given, failure)
     row = await runtime.store.calls.get(given.call_id)
     if row is None:
         failure = Failure(
@@ -60,10 +73,14 @@ async def late_ack(runtime: Runtime, given: CallSettled) -> Ack:
             message=f"There was never a call {given.call_id!r}, or its session was deleted.",
             metadata={"call_id": given.call_id},
         )
-        return Ack(call_id=given.call_id, attempt=given.attempt, verdict=ResultVerdict.DISCARDED, failure=failure)
+        return _discarded(given, failure)
     settled_by_this = row.state is CallState.SETTLED and row.settled_attempt == given.attempt
     if settled_by_this and row.result_digest == given.digest:
         return Ack(call_id=given.call_id, attempt=given.attempt, verdict=ResultVerdict.DURABLE)
     failure = stale(row, given.attempt)
     await discard(runtime, row, given, failure)
+    return _discarded(given, failure)
+
+
+def _discarded(given: CallSettled, failure: Failure) -> Ack:
     return Ack(call_id=given.call_id, attempt=given.attempt, verdict=ResultVerdict.DISCARDED, failure=failure)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 
 from baton_server.app.registry import Worker
 from baton_server.app.runtime import Limits
-from baton_server.ports.store import CallRow
+from baton_server.ports.store import CallRow, CallState
 
 
 @dataclass(slots=True, kw_only=True)
@@ -18,7 +18,7 @@ class Leased:
     `since`: when it was queued for the worker, or read from the store (monotonic seconds). `written_at`: when it
     was written to the stream; None: not yet. `place`: of the call in the queue. `stop_by`: its worker was told to
     stop by then (monotonic seconds); None: it was not. `settling`: its result has come and is on its way to the
-    disk. `resolving`: it is being given up.
+    disk. `resolving`: it is being given up. `unacked`: deliveries in a row, up to now, that were never acked.
     """
 
     turn_id: str
@@ -33,9 +33,10 @@ class Leased:
     stop_by: float | None = None
     settling: bool = False
     resolving: bool = False
+    unacked: int = 0
 
     @classmethod
-    def of(cls, call: CallRow, worker: Worker | None, since: float, place: int) -> Leased:
+    def of(cls, call: CallRow, worker: Worker | None, since: float, place: int, unacked: int = 0) -> Leased:
         """Make it of a call whose lease is on disk."""
         return cls(
             turn_id=call.turn_id,
@@ -45,6 +46,7 @@ class Leased:
             worker=worker,
             since=since,
             place=place,
+            unacked=unacked,
         )
 
     @property
@@ -64,7 +66,7 @@ class Leased:
             return self.worker.lost_at + limits.registration_grace_s
         return self.worker.heard_at + limits.lease_s
 
-    def unacked(self, now: float, limits: Limits) -> bool:
+    def ack_overdue(self, now: float, limits: Limits) -> bool:
         """Tell whether the call seems not to have arrived at a worker that is attached.
 
         A call that waits to be written, on a slow way or for a worker that does not read, has as long as a lease.
@@ -76,10 +78,22 @@ class Leased:
         return now - self.written_at > limits.ack_timeout_s
 
 
-class Leases:
-    """Attempts by call."""
+def leased_to(worker: Worker, row: CallRow) -> CallRow:
+    """Say how the row of a queued call is once a worker has it."""
+    return replace(
+        row,
+        state=CallState.LEASED,
+        attempt=row.attempt + 1,
+        worker_id=worker.worker_id,
+        instance_id=worker.instance_id,
+    )
 
-    def __init__(self) -> None:
+
+class Leases:
+    """Attempts by call. `eased`: called when one has left."""
+
+    def __init__(self, eased: Callable[[], None]) -> None:
+        self._eased = eased
         self._leases: dict[str, Leased] = {}
         self._of_turn: Counter[str] = Counter()
 
@@ -108,6 +122,7 @@ class Leases:
             self._of_turn[lease.turn_id] -= 1
             if not self._of_turn[lease.turn_id]:
                 del self._of_turn[lease.turn_id]
+            self._eased()
         return lease
 
     def any_of(self, turn_id: str) -> bool:

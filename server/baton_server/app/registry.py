@@ -17,12 +17,16 @@ from baton_server.core.errors import Failure, Reason
 UNSERVED_REMEMBERED_S = 900.0
 """How long it is kept since when a name is unserved: longer than any `unserved_grace`."""
 
+MAX_HANDLERS = 512
+MAX_DECLARED_BYTES = 8 * 1024 * 1024
+"""What one worker may register: handlers, and the bytes of what they say of themselves (PROTOCOL.md §5)."""
+
 
 @dataclass(slots=True, kw_only=True)
 class Worker:
     """An attached process. `lost_at`: when its stream broke, None: it is attached (monotonic seconds).
 
-    `unanswered`: results that have come and have no Ack yet.
+    `unanswered`: results that have come and have no Ack yet. `declared`: bytes of its handlers.
     """
 
     worker_id: str
@@ -31,6 +35,7 @@ class Worker:
     link: Link
     heard_at: float
     handlers: dict[str, Handler] = field(default_factory=dict)
+    declared: int = 0
     credit: int = 0
     draining: bool = False
     lost_at: float | None = None
@@ -39,7 +44,21 @@ class Worker:
     @property
     def takes_calls(self) -> bool:
         """Tell whether a call may be handed to it now."""
-        return self.credit > 0 and not self.draining and self.lost_at is None
+        return self.credit > 0 and self.lost_at is None
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """A worker's credit on the stream that it has, set aside for a call that is about to be committed."""
+
+    worker: Worker
+    scope: str
+    link: Link
+
+    @property
+    def good(self) -> bool:
+        """Tell whether the stream that granted the credit is still the worker's."""
+        return self.worker.lost_at is None and self.worker.link is self.link
 
 
 class Registry:
@@ -80,8 +99,12 @@ class Registry:
         """Register a handler in every scope of its worker; None: it was.
 
         Refused where another worker that is attached serves the name in one of the scopes with other
-        parameters. A lost one yields: it may well be the former life of this one.
+        parameters. A lost one yields: it may well be the former life of this one. Refused also where the worker
+        has too many. One that drains serves nothing more, whatever it registers.
         """
+        declared = worker.declared + handler.size - _size(worker.handlers.get(handler.name))
+        if declared > MAX_DECLARED_BYTES or len({*worker.handlers, handler.name}) > MAX_HANDLERS:
+            return _too_many(handler)
         outdated: list[Worker] = []
         for scope in worker.scopes:
             for other in self._serving.get((scope, handler.name), {}).values():
@@ -97,7 +120,9 @@ class Registry:
                 outdated.append(other)
         for other in outdated:
             self.unregister(other, (handler.name,), other.lost_at or 0.0)
-        worker.handlers[handler.name] = handler
+        if worker.draining:
+            return None
+        worker.handlers[handler.name], worker.declared = handler, declared
         for scope in worker.scopes:
             self._serving.setdefault((scope, handler.name), {})[worker.worker_id] = worker
         return None
@@ -105,14 +130,21 @@ class Registry:
     def unregister(self, worker: Worker, names: Sequence[str], now: float) -> None:
         """Take handlers back; names that are not registered are passed over."""
         for name in names:
-            if worker.handlers.pop(name, None) is None:
+            handler = worker.handlers.pop(name, None)
+            if handler is None:
                 continue
+            worker.declared -= handler.size
             for scope in worker.scopes:
                 serving = self._serving.get((scope, name), {})
                 serving.pop(worker.worker_id, None)
                 if not serving:
                     self._serving.pop((scope, name), None)
                     self._unserved_since[(scope, name)] = now
+
+    def retire(self, worker: Worker, now: float) -> None:
+        """Take a worker out of the search, for it drains: it serves nothing more. What it holds stays its own."""
+        self.unregister(worker, tuple(worker.handlers), now)
+        worker.draining = True
 
     def find(self, name: str, scopes: Sequence[str], avoid: str = "") -> tuple[Worker, str] | None:
         """Choose who gets a call: of those in the first scope that serves the name, the one with most credit.
@@ -121,9 +153,9 @@ class Registry:
         `avoid`: a worker that gets it only if no other can take it.
         """
         for scope in scopes:
-            serving = [worker for worker in self._serving.get((scope, name), {}).values() if not worker.draining]
+            serving = self._serving.get((scope, name))
             if serving:
-                ready = [worker for worker in serving if worker.takes_calls]
+                ready = [worker for worker in serving.values() if worker.takes_calls]
                 best = max(ready, key=lambda worker: (worker.worker_id != avoid, worker.credit), default=None)
                 return None if best is None else (best, scope)
         return None
@@ -137,7 +169,7 @@ class Registry:
         return None
 
     def serves(self, name: str, scopes: Sequence[str]) -> bool:
-        """Tell whether any worker, attached or lost within its grace, serves a name in one of the scopes."""
+        """Tell whether any worker that does not drain, attached or lost within its grace, serves a name."""
         return any((scope, name) in self._serving for scope in scopes)
 
     def unserved_since(self, name: str, scopes: Sequence[str]) -> float | None:
@@ -157,6 +189,19 @@ def _agree(one: Handler, other: Handler) -> bool:
     """Tell whether two declarations of a name mean the same arguments; one that says nothing agrees with any."""
     texts = (one.parameters_json, other.parameters_json)
     return not all(texts) or texts[0] == texts[1] or _canonical(texts[0]) == _canonical(texts[1])
+
+
+def _size(handler: Handler | None) -> int:
+    return 0 if handler is None else handler.size
+
+
+def _too_many(handler: Handler) -> Failure:
+    return Failure(
+        reason=Reason.HANDLER_INVALID,
+        message=f"The handler {handler.name!r} was not registered: a worker may have {MAX_HANDLERS} handlers, whose "
+        f"names, descriptions and parameters have {MAX_DECLARED_BYTES} bytes in all. Unregister others first.",
+        metadata={"name": handler.name, "problem": "too_many"},
+    )
 
 
 def _canonical(text: str) -> str:

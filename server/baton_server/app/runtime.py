@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Coroutine
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
+from baton_server.app.recent import Recent
 from baton_server.core.agents import Agent, Pinned, RunConfig
+from baton_server.core.errors import Failure
 from baton_server.core.runner import Runner
 from baton_server.ports.bus import Bus, Parts
 from baton_server.ports.clock import Clock, Ids
@@ -19,8 +20,17 @@ from baton_server.ports.store import Store
 
 T = TypeVar("T")
 
-PINNED_CACHE = 1024
-"""Agents and configurations kept decoded; turns of one deployment share a handful."""
+PINNED_BYTES = 64 * 1024 * 1024
+"""Agents and configurations kept decoded, counted as they are encoded; turns of one deployment share a handful."""
+
+DOCUMENT_BYTES = 1024
+"""What a document of few bytes counts besides, for the objects that it is made of."""
+
+DISCARDED = 4096
+"""Results that were discarded a short while ago and are answered from memory when they come again."""
+
+ResultKey = tuple[str, int, str]
+"""A result as its sender knows it: call, attempt (0: from outside), digest."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +43,7 @@ class Limits:
     registration_grace_s: float = 10.0
     hello_timeout_s: float = 10.0
     watch_heartbeat_s: float = 10.0
-    max_attempts: int = 5
+    max_unacked: int = 5
     max_credit: int = 10_000
     run_session_life_s: float = 24 * 3600.0
     request_life_s: float = 24 * 3600.0
@@ -71,24 +81,31 @@ class Runtime:
     finishing: Finishing = field(default_factory=Finishing)
     contended: WeakValueDictionary[str, asyncio.Lock] = field(default_factory=WeakValueDictionary)
     """Locks by session, while its writers get into each other's way."""
-    _agents: OrderedDict[str, Agent] = field(default_factory=OrderedDict)
-    _configs: OrderedDict[str, RunConfig] = field(default_factory=OrderedDict)
+    discarded: Recent[ResultKey, Failure] = field(default_factory=lambda: Recent(DISCARDED))
+    """Why results were discarded: the same one again gets the same answer, and no second event."""
+    _pinned: Recent[str, Agent | RunConfig] = field(default_factory=lambda: Recent(PINNED_BYTES))
 
     async def agent(self, digest: str) -> Agent:
         """Read a pinned agent by its digest. Raises LookupError: the store has lost it."""
-        if digest not in self._agents:
-            self._agents[digest] = self.codec.read_agent(await self._document(digest))
-            _bound(self._agents)
-        return self._agents[digest]
+        kept = self._pinned.get(digest)
+        if isinstance(kept, Agent):
+            return kept
+        data = await self._document(digest)
+        agent = self.codec.read_agent(data)
+        self._pinned.put(digest, agent, len(data) + DOCUMENT_BYTES)
+        return agent
 
     async def config(self, digest: str) -> RunConfig:
         """Read a pinned configuration by its digest; empty: the defaults. Raises LookupError."""
         if not digest:
             return RunConfig()
-        if digest not in self._configs:
-            self._configs[digest] = self.codec.read_config(await self._document(digest))
-            _bound(self._configs)
-        return self._configs[digest]
+        kept = self._pinned.get(digest)
+        if isinstance(kept, RunConfig):
+            return kept
+        data = await self._document(digest)
+        config = self.codec.read_config(data)
+        self._pinned.put(digest, config, len(data) + DOCUMENT_BYTES)
+        return config
 
     async def pinned(self, agent_digest: str, config_digest: str) -> Pinned:
         """Read what a turn runs with."""
@@ -99,8 +116,3 @@ class Runtime:
         if data is None:
             raise LookupError(f"the store has no document of digest {digest!r}")
         return data
-
-
-def _bound(cache: OrderedDict[str, Any]) -> None:
-    while len(cache) > PINNED_CACHE:
-        cache.popitem(last=False)

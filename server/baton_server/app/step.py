@@ -10,8 +10,9 @@ from dataclasses import dataclass, replace
 
 import structlog
 
-from baton_server.app.dispatch import Dispatcher, Reservation
+from baton_server.app.dispatch import Dispatcher
 from baton_server.app.recording import Recording
+from baton_server.app.registry import Reservation
 from baton_server.app.runtime import Runtime
 from baton_server.app.turn import Driven, Mail
 from baton_server.core import ids

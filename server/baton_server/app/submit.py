@@ -17,7 +17,8 @@ from baton_server.app.late import stale
 from baton_server.app.publish import publish
 from baton_server.app.recording import Recording
 from baton_server.app.requests import Request, once
-from baton_server.app.runtime import Runtime
+from baton_server.app.runtime import ResultKey, Runtime
+from baton_server.app.steering import Steering
 from baton_server.app.watch import gone, turn_not_found
 from baton_server.core.agents import RunConfig
 from baton_server.core.errors import BatonError, Failure, Reason, refuse
@@ -84,6 +85,7 @@ class Submissions:
     def __init__(self, runtime: Runtime, acceptance: Acceptance, driver: Driver) -> None:
         self._runtime, self._acceptance, self._driver = runtime, acceptance, driver
         self._abandoning: set[asyncio.Task[None]] = set()
+        self._steering = Steering(runtime)
 
     def abandon(self, session_id: str, turn_id: str) -> None:
         """Cancel the turn of a caller who went away and had asked for that. Never waits.
@@ -122,12 +124,15 @@ class Submissions:
                 await plan.add(given)
             await plan.finish()
             answer = plan.answer()
-            done = await self._runtime.store.commit(plan.batch(_written(answer)))
+            async with self._steering.room_for(plan.steered):
+                done = await self._runtime.store.commit(plan.batch(_written(answer)))
             publish(self._runtime, session_id, plan.recording, done)
             if plan.new_turn is not None and plan.started:
                 self._driver.adopt(plan.new_turn.state, plan.new_turn.row, done)
             for call_id in plan.settled_calls:
                 self._driver.dispatcher.forget(call_id, 0, CancelReason.SETTLED_ELSEWHERE)
+            for key, failure in plan.discarded:
+                self._runtime.discarded.put(key, failure)
             for turn_id in plan.touched:
                 self._driver.look(turn_id)
             return answer
@@ -154,8 +159,10 @@ class _Plan:
         self.recording = Recording(runtime.codec)
         self.new_turn: NewTurn | None = None
         self.started = False
+        self.steered: InboxRow | None = None
         self.touched: set[str] = set()
         self.settled_calls: list[str] = []
+        self.discarded: list[tuple[ResultKey, Failure]] = []
         self._messages: list[NewItem] = []
         self._message_turn = ""
         self._outcomes: list[Outcome | None] = []
@@ -183,8 +190,9 @@ class _Plan:
             raise busy(active)
         if active and self._if_busy is IfBusy.STEER:
             status, self._message_turn = InputStatus.STEERED, active
-            steered = Steered(items=tuple(self._messages))
-            self._put(active, f"message/{self._request.request_id}", self._runtime.codec.input(steered))
+            data = self._runtime.codec.input(Steered(items=tuple(self._messages)))
+            self.steered = InboxRow(turn_id=active, source=f"message/{self._request.request_id}", data=data)
+            self._put(self.steered)
         else:
             self.new_turn = await self._accept(begins=not active)
             self.started = not active
@@ -264,13 +272,19 @@ class _Plan:
         self._guards.append(SettleGuard(call_id=call.call_id))
         self._settles.append(Settled(call_id=call.call_id, digest=given.settled.digest))
         self.settled_calls.append(call.call_id)
-        self._put(call.turn_id, f"result/{call.call_id}", self._runtime.codec.input(given.settled))
+        data = self._runtime.codec.input(given.settled)
+        self._put(InboxRow(turn_id=call.turn_id, source=f"result/{call.call_id}", data=data))
         return Outcome(status=InputStatus.SETTLED, turn_id=call.turn_id)
 
     def _late(self, call: CallRow, settled: CallSettled) -> Outcome:
         failure = stale(call, 0)
         if call.settled_attempt == 0 and call.result_digest == settled.digest:
             return Outcome(status=InputStatus.DUPLICATE, turn_id=call.turn_id, failure=failure)
+        key = (call.call_id, 0, settled.digest)
+        known = self._runtime.discarded.get(key) or dict(self.discarded).get(key)
+        if known is not None:
+            return Outcome(status=InputStatus.DISCARDED, turn_id=call.turn_id, failure=known)
+        self.discarded.append((key, failure))
         self.recording.add(
             ResultDiscarded(
                 call_id=call.call_id,
@@ -290,12 +304,12 @@ class _Plan:
         if turn.status in TERMINAL:
             return Outcome(status=InputStatus.ALREADY_ENDED, turn_id=given.turn_id)
         source = f"cancel/{self._request.request_id}/{len(self._outcomes)}"
-        self._put(given.turn_id, source, self._runtime.codec.input(given.asked))
+        self._put(InboxRow(turn_id=given.turn_id, source=source, data=self._runtime.codec.input(given.asked)))
         return Outcome(status=InputStatus.CANCELLING, turn_id=given.turn_id)
 
-    def _put(self, turn_id: str, source: str, data: bytes) -> None:
-        self._inbox.append(InboxRow(turn_id=turn_id, source=source, data=data))
-        self.touched.add(turn_id)
+    def _put(self, row: InboxRow) -> None:
+        self._inbox.append(row)
+        self.touched.add(row.turn_id)
 
 
 def busy(turn_id: str) -> Exception:

@@ -50,7 +50,8 @@ class Driven:
     `history` None: to be loaded when the model is asked. `loaded`: another process may have begun its round, so
     that fragments begin anew. `since`: when it last changed (monotonic seconds). `open_names`: functions of the
     calls that were open then; what the state has besides may not be on disk yet. `stepping`: it is being fed.
-    `faults`: of ours, in a row, with what has come.
+    `faults`: of ours, in a row, with what has come. `in_doubt`: calls that a commit opened, or not: it was reported
+    as failed, which does not tell.
     """
 
     turn_id: str
@@ -69,6 +70,7 @@ class Driven:
     open_names: tuple[str, ...] = ()
     stepping: bool = False
     faults: int = 0
+    in_doubt: tuple[str, ...] = ()
     grace: asyncio.Task[None] | None = None
 
     @property

@@ -20,7 +20,8 @@ class WaitingCall:
     """A call that is QUEUED on disk.
 
     `place`: in the queue, from 0, unique. `available_at`: not to be delivered before (wall seconds). `avoid`:
-    the worker that gave it back, who gets it only if nobody else can take it; empty: none.
+    the worker that gave it back, who gets it only if nobody else can take it; empty: none. `unacked`: its last
+    deliveries that were never acked.
     """
 
     call_id: str
@@ -29,6 +30,7 @@ class WaitingCall:
     place: int
     available_at: float = 0.0
     avoid: str = ""
+    unacked: int = 0
 
 
 @dataclass(slots=True)

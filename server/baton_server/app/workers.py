@@ -85,8 +85,10 @@ class Workers:
 
     def drain(self, worker: Worker) -> None:
         """Give a worker nothing new; its stream ends when nothing of it is open."""
-        worker.draining = True
-        self._dispatcher.offer(worker.handlers)
+        names = tuple(worker.handlers)
+        self._registry.retire(worker, self._runtime.clock.monotonic())
+        self._runtime.bus.nudge()
+        self._dispatcher.offer(names)
         self._dispatcher.let_leave(worker)
 
     def unheard(self, worker: Worker) -> None:
@@ -101,6 +103,7 @@ class Workers:
         worker.lost_at, worker.credit = now, 0
         if worker.draining and not self._dispatcher.leases.held_by(worker):
             self._gone(worker, now)
+        self._dispatcher.eased()
 
     async def watch(self) -> None:
         """Look after all clocks until cancelled."""
@@ -118,7 +121,7 @@ class Workers:
                 continue
             if lease.expired(now, limits):
                 self._lease_over(call_id, lease)
-            elif lease.unacked(now, limits):
+            elif lease.ack_overdue(now, limits):
                 self._never_arrived(call_id, lease)
         for worker in self._registry.workers():
             self._look_at(worker, now)
@@ -132,10 +135,11 @@ class Workers:
     def _never_arrived(self, call_id: str, lease: Leased) -> None:
         """Take back a call that never arrived; one that never arrives anywhere ends like a lost one."""
         self._tell_lost(call_id, lease)
-        if lease.attempt < self._runtime.limits.max_attempts:
+        lease.unacked += 1
+        if lease.unacked < self._runtime.limits.max_unacked:
             self._dispatcher.give_back(call_id, lease, avoid=lease.worker_id)
         else:
-            self._dispatcher.lose(call_id, lease)
+            self._dispatcher.lose(call_id, lease, may_retry=False)
 
     def _tell_lost(self, call_id: str, lease: Leased) -> None:
         """Tell a worker whose stream lives that an attempt is not its own any more."""

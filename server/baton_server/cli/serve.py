@@ -5,14 +5,12 @@ from __future__ import annotations
 import asyncio
 import os
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from pydantic import ValidationError
-from pydantic_settings import SettingsError
 
 from baton_server.api.server import AddressInUse
-from baton_server.config import CONFIG_VARIABLE, Settings
+from baton_server.config import CONFIG_VARIABLE, WrongSettings, settings_of
 from baton_server.main import Baton
 from baton_server.main import serve as run_server
 from baton_server.ports.store import StoreUnavailable
@@ -39,32 +37,25 @@ def serve(
     model API; without them the built-in demo model answers.
     """
     given = {"address": address, "store": store, "default_model": default_model, "log_level": log_level}
-    settings = _settings(config, {name: value for name, value in given.items() if value is not None})
-    configure(settings.log_level, settings.log_json)
-    try:
-        asyncio.run(run_server(settings, _say))
-    except (AddressInUse, StoreHeld, StoreUnavailable) as error:
-        typer.echo(f"baton: {error}", err=True)
-        raise typer.Exit(CANNOT_START) from error
-
-
-def _settings(config: Path | None, given: dict[str, Any]) -> Settings:
-    """Gather the settings, or say which are wrong and stop."""
     if config is not None:
-        if not config.is_file():
-            typer.echo(f"baton: there is no file {config}", err=True)
-            raise typer.Exit(WRONG_SETTINGS)
         os.environ[CONFIG_VARIABLE] = str(config)
     try:
-        return Settings(**given)
-    except ValidationError as error:
-        for problem in error.errors():
-            name = ".".join(str(part) for part in problem["loc"])
-            typer.echo(f"baton: setting {name} = {problem['input']!r}: {problem['msg']}", err=True)
-        raise typer.Exit(WRONG_SETTINGS) from error
-    except (SettingsError, ValueError) as error:
-        typer.echo(f"baton: {error}", err=True)
-        raise typer.Exit(WRONG_SETTINGS) from error
+        settings = settings_of({name: value for name, value in given.items() if value is not None})
+        configure(settings.log_level, settings.log_json)
+        if not settings.loopback:
+            _warn(f"{settings.address} can be reached from elsewhere, and there is no authentication or encryption")
+        asyncio.run(run_server(settings, _say))
+    except WrongSettings as error:
+        for problem in error.problems:
+            _warn(problem)
+        raise typer.Exit(WRONG_SETTINGS) from None
+    except (AddressInUse, StoreHeld, StoreUnavailable) as error:
+        _warn(str(error))
+        raise typer.Exit(CANNOT_START) from None
+
+
+def _warn(text: str) -> None:
+    typer.echo(f"baton: {text}", err=True)
 
 
 def _say(baton: Baton) -> None:

@@ -63,8 +63,3 @@ def pending(state: TurnState) -> tuple[Command, ...]:
     if state.cancel is CancelMode.NOW:
         return (StopCalls(call_ids=tuple(state.open_calls)),)
     return tuple(ServeCall(call_id=call_id) for call_id in state.open_calls)
-
-
-def is_over(state: TurnState) -> bool:
-    """Tell whether the turn has ended and owes nothing any more."""
-    return state.over

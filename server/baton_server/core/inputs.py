@@ -79,12 +79,15 @@ class CallSettled:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptFailed:
-    """A worker lost its attempt: it fell silent or went away. `may_retry`: another attempt is allowed."""
+    """A worker lost its attempt: it fell silent or went away.
+
+    `may_retry` False: the host sees no use in another attempt. How many may be lost is the Runner's to say.
+    """
 
     call_id: str
     attempt: int
     worker_id: str
-    may_retry: bool
+    may_retry: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

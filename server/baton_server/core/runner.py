@@ -54,7 +54,10 @@ from baton_server.core.recorder import Recorder
 from baton_server.core.rules import Rules
 from baton_server.core.state import Phase, TurnState
 
-__all__ = ["FAILED_SETTLEMENTS", "Runner"]
+__all__ = ["FAILED_SETTLEMENTS", "MAX_LOST_ATTEMPTS", "Runner"]
+
+MAX_LOST_ATTEMPTS = 5
+"""Of one call; the last one settles it. What a worker gave back is not lost (PROTOCOL.md §3)."""
 
 
 class Runner:
@@ -178,9 +181,10 @@ class Runner:
 
     def _attempt_failed(self, record: Recorder, given: AttemptFailed) -> None:
         state = record.state
-        if given.call_id not in state.open_calls or given.attempt <= state.calls[given.call_id].lost_attempt:
+        call = state.calls.get(given.call_id)
+        if call is None or call.settled or given.attempt <= call.lost_attempt:
             return
-        again = given.may_retry and state.cancel is None
+        again = given.may_retry and state.cancel is None and call.losses + 1 < MAX_LOST_ATTEMPTS
         record(
             AttemptLost(
                 call_id=given.call_id,

@@ -67,7 +67,7 @@ class CallRecord:
 
     `output_number`: the number kept free for its output, so that outputs stand in the order of the calls
     whichever comes first; -1 until the reply is whole. `lost_attempt`: the last one that lost its worker,
-    0: none.
+    0: none. `losses`: attempts that did.
     """
 
     call: FunctionCall
@@ -75,6 +75,7 @@ class CallRecord:
     output_number: int = -1
     settled: bool = False
     lost_attempt: int = 0
+    losses: int = 0
 
 
 @dataclass(slots=True)
@@ -97,7 +98,6 @@ class TurnState:
     rounds: int = 0
     usage: Usage = field(default_factory=Usage)
     items: dict[int, Item] = field(default_factory=dict)
-    input_count: int = 0
     calls: dict[str, CallRecord] = field(default_factory=dict)
     open_calls: dict[str, OpenCall] = field(default_factory=dict)
     model_call_ids: dict[str, str] = field(default_factory=dict)
@@ -182,6 +182,7 @@ class TurnState:
                 self._complete_round(body)
             case AttemptLost(call_id=call_id, attempt=attempt):
                 self.calls[call_id].lost_attempt = attempt
+                self.calls[call_id].losses += 1
             case CancelRequested(mode=mode):
                 self.cancel = mode
             case _:
@@ -193,8 +194,6 @@ class TurnState:
         if item.status in (ItemStatus.REJECTED, ItemStatus.INCOMPLETE) and not item.json:
             return
         self.items[number] = item
-        if not item.agent:
-            self.input_count += 1
         match item.body:
             case FunctionCall() as call if item.agent:
                 self._open(call, item.agent)

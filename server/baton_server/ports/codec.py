@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from baton_server.core.agents import Agent, RunConfig
-from baton_server.core.errors import Failure
 from baton_server.core.events import Event, TurnSnapshot
 from baton_server.core.inputs import Input
 from baton_server.core.items import Item
@@ -64,8 +63,4 @@ class Codec(Protocol):
 
     def read_input(self, data: bytes) -> Input:
         """Read it back."""
-        ...
-
-    def failure(self, failure: Failure) -> bytes:
-        """Write a failure."""
         ...

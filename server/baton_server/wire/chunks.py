@@ -68,11 +68,10 @@ class Assembler:
         problem = self._begin(chunk) if chunk.index == 0 else self._problem(chunk)
         if problem is None:
             return self._add(chunk)
-        self.drop(chunk.chunk_id)
+        self._drop(chunk.chunk_id)
         raise _invalid(chunk, *problem)
 
-    def drop(self, chunk_id: int) -> None:
-        """Forget a frame, as one whose call is not the worker's; its further slices are passed over."""
+    def _drop(self, chunk_id: int) -> None:
         self._frames.pop(chunk_id, None)
         self._refused[chunk_id] = None
         while len(self._refused) > _REMEMBERED:

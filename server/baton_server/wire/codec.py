@@ -11,12 +11,10 @@ from hashlib import sha256
 
 from baton.v1 import agent_pb2, event_pb2, run_config_pb2
 from baton_server.core.agents import Agent, RunConfig
-from baton_server.core.errors import Failure
 from baton_server.core.events import Event, TurnSnapshot
 from baton_server.core.inputs import Input
 from baton_server.core.items import Item
 from baton_server.wire.agents import read_agent, read_config, write_agent, write_config
-from baton_server.wire.errors import write_failure
 from baton_server.wire.events import Beside, read_event, write_event
 from baton_server.wire.inbox import read_input, write_input
 from baton_server.wire.items import write_item
@@ -86,10 +84,6 @@ class ProtoCodec:
     def read_input(self, data: bytes) -> Input:
         """Read it back. Raises ValueError on a kind that is not known here."""
         return read_input(data)
-
-    def failure(self, failure: Failure) -> bytes:
-        """Write a failure."""
-        return write_failure(failure).SerializeToString(deterministic=True)
 
 
 def stamp(event: bytes, session_id: str, sequence: int, at: float) -> bytes:

@@ -6,7 +6,7 @@ Details stay under 4 KiB and the message under 1 KiB, since they travel as HTTP/
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import grpc
 from google.protobuf.duration_pb2 import Duration
@@ -101,7 +101,7 @@ def to_status(error: BatonError) -> Status:
     failure = error.failure
     violations = error.violations if isinstance(error, Refused) else ()
     code = CODES[failure.reason]
-    text = cut(unicode(_message(failure, violations)), MESSAGE_BYTES)
+    text = cut(unicode(violations_message(violations) if violations else failure.message), MESSAGE_BYTES)
     status = status_pb2.Status(code=code.value[0], message=text)
     _add(status, _info(failure))
     if code is grpc.StatusCode.UNAVAILABLE:
@@ -115,13 +115,12 @@ def to_status(error: BatonError) -> Status:
     return code, text, ((DETAILS_KEY, status.SerializeToString()),)
 
 
-def _message(failure: Failure, violations: tuple[FieldViolation, ...]) -> str:
-    if not violations:
-        return failure.message
+def violations_message(violations: Sequence[FieldViolation]) -> str:
+    """Say how many fields are wrong, and what is wrong with each, as far as a message holds it."""
     count = "1 field is wrong" if len(violations) == 1 else f"{len(violations)} fields are wrong"
     # Each of these says something, so no more of them fit than the message has bytes.
     shown = violations[: MESSAGE_BYTES // 4]
-    return f"{count}: " + "; ".join(f"{v.path}: {v.problem[:MESSAGE_BYTES]}" for v in shown)
+    return cut(f"{count}: " + "; ".join(f"{v.path}: {v.problem[:MESSAGE_BYTES]}" for v in shown), MESSAGE_BYTES)
 
 
 def _info(failure: Failure) -> error_details_pb2.ErrorInfo:

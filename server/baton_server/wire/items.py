@@ -6,7 +6,7 @@ item is kept beside it by the store; only a hosted item carries it on the wire.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from baton.v1 import item_pb2
@@ -60,11 +60,6 @@ def read_item(message: item_pb2.Item, json_text: str, contents: Contents) -> Ite
         output_index=message.output_index if message.HasField("output_index") else None,
         model_item_id=message.model_item_id,
     )
-
-
-def write_parts(parts: Iterable[ContentPart], omit: Omission | None = None) -> list[item_pb2.ContentPart]:
-    """Write content parts. `omit` None: every text stays in place."""
-    return [_write_part(part, omit or stays) for part in parts]
 
 
 def read_parts(parts: Sequence[item_pb2.ContentPart], contents: Contents | None = None) -> tuple[ContentPart, ...]:

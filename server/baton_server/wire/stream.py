@@ -135,15 +135,6 @@ def pack(parts: Iterable[bytes], limit: int) -> Iterator[list[bytes]]:
         yield group
 
 
-def fit_part(part: bytes, limit: int) -> bytes:
-    """Make a part fit into a message of `limit` bytes; one that fits comes back as it is.
-
-    An event keeps what it can: its largest texts are omitted, one by one. Of a fragment or a reset this
-    is the first piece alone; `pack` sends the others too.
-    """
-    return _pieces(part, limit)[0]
-
-
 def _in_message(part: bytes) -> int:
     return len(_PART_TAG) + varint_size(len(part)) + len(part)
 
@@ -212,13 +203,13 @@ def _rest_of(reset: event_pb2.Reset, item: item_pb2.Item, part_index: int, rest:
 
 
 def omissions_of(event: bytes) -> dict[str, bytes]:
-    """Read every text that `fit_part` may omit from an event at rest, in UTF-8 by its SHA-256 digest."""
+    """Read every text that `pack` may omit from an event at rest, in UTF-8 by its SHA-256 digest."""
     return texts_by_digest(event_pb2.Event.FromString(event))
 
 
 def find_text(event: bytes, sha256: str) -> bytes | None:
     """Find the text of a digest in an event at rest; None: it is not there.
 
-    For ReadContent: what `fit_part` omitted is kept in no other place than the event itself.
+    For ReadContent: what `pack` omitted is kept in no other place than the event itself.
     """
     return omissions_of(event).get(sha256)

@@ -8,12 +8,13 @@ from baton_server.core.events import TERMINAL, TurnStatus
 from baton_server.ports.store import (
     Batch,
     CallRow,
-    Claim,
+    CallState,
     Committed,
     InboxRow,
     ItemRow,
     Lease,
     NewEvent,
+    Page,
     RequestKey,
     RequestRow,
     Requeue,
@@ -86,7 +87,6 @@ def turn_write(
     expected: int | None = None,
     *,
     starts: bool = False,
-    rests: bool = False,
     **fields: Any,
 ) -> TurnWrite:
     """A write of a turn; it ends where its status says so."""
@@ -95,7 +95,6 @@ def turn_write(
         expected_version=expected,
         starts=starts,
         ends=status in TERMINAL,
-        rests=rests,
     )
 
 
@@ -165,14 +164,13 @@ def settle(call_id: str, attempt: int = 0, guard: int | None = None, digest: str
     )
 
 
-def claim(names: tuple[str, ...] = ("f",), scopes: tuple[str, ...] = ("",), limit: int = 10) -> Batch:
-    """A batch by which a worker asks for calls."""
-    given = Claim(worker_id="worker_1", instance_id="at worker_1", names=names, scopes=scopes, limit=limit)
-    return Batch(claim=given)
-
-
 async def call_of(store: Store, call_id: str) -> CallRow:
     """Read a call that must be there."""
     row = await store.calls.get(call_id)
     assert row is not None
     return row
+
+
+async def leased(store: Store) -> list[CallRow]:
+    """List the calls that workers hold, in call order."""
+    return [row for row in await store.calls.open_everywhere(Page(size=10_000)) if row.state is CallState.LEASED]

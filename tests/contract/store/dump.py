@@ -23,8 +23,6 @@ async def dump(
         "inboxes": {turn_id: await store.inbox.rows(turn_id) for turn_id in turns},
         "calls": {call_id: await store.calls.get(call_id) for call_id in calls},
         "open": await store.calls.open_everywhere(EVERYTHING),
-        "leased": await store.calls.leased(),
-        "queued_names": await store.calls.queued_names(),
         "timers": await store.timers.all(),
         "agents": {row.agent_id: await store.agents.revisions(row.agent_id, EVERYTHING) for row in agents},
         "newest_agents": agents,

@@ -21,7 +21,6 @@ from baton_server.ports.store import (
     Batch,
     CallRow,
     CallState,
-    Claim,
     Conflict,
     Duplicate,
     InboxRow,
@@ -105,7 +104,6 @@ def turn_writes(draw: st.DrawFn, session_id: str, versions: dict[str, int]) -> T
         expected_version=expected,
         starts=draw(st.booleans()),
         ends=status in TERMINAL,
-        rests=status is TurnStatus.WAITING and draw(st.booleans()),
     )
 
 
@@ -173,15 +171,12 @@ def call_parts(draw: st.DrawFn, session_id: str, turn_ids: list[str], world: Wor
     )
     guards = known.map(lambda of: SettleGuard(call_id=of[0], attempt=of[1]))
     settled = st.builds(Settled, call_id=ids, attempt=SMALL, worker_id=st.sampled_from(["", "f"]), digest=NAMES)
-    names = st.sampled_from([("f",), ("g", "f"), ()])
-    claims = st.builds(Claim, worker_id=NAMES, instance_id=NAMES, names=names, scopes=SCOPES, limit=SMALL)
     return {
         "calls_opened": draw(some(rows)) if session_id else (),
         "settles": draw(some(guards, 1, if_any=world.attempts)),
         "calls_settled": draw(some(settled)),
         "leases": draw(some(leases, 1, if_any=world.attempts)),
         "requeues": draw(some(requeues, if_any=world.attempts)),
-        "claim": draw(perhaps(claims)),
     }
 
 

@@ -28,7 +28,6 @@ from baton_server.core.items import Usage
 from baton_server.ports.store import (
     AgentRow,
     Batch,
-    Claim,
     Committed,
     Conflict,
     Lease,
@@ -73,7 +72,6 @@ async def test_batch_that_fails_last_leaves_nothing_of_all_that_it_wrote(store: 
         calls_opened=(call("call_4"),),
         calls_settled=(Settled(call_id="call_1"),),
         leases=(Lease(call_id="call_2", attempt=1, worker_id="w", instance_id="i"),),
-        claim=Claim(worker_id="w", instance_id="i", names=("f",), scopes=("",), limit=9),
         timers_set=(TimerRow(turn_id=TURN, name="new", at=1.0),),
         timers_cleared=((TURN, "old"),),
         inbox_added=reached("new").inbox_added,
@@ -88,7 +86,7 @@ async def test_batch_that_fails_last_leaves_nothing_of_all_that_it_wrote(store: 
 
     assert after == before
     assert await store.requests.get(request().key) is not None
-    assert (written.turn_version, len(written.claimed), written.inbox_left) == (2, 2, 1)
+    assert (written.turn_version, written.inbox_left) == (2, 1)
 
 
 async def test_batches_that_fail_take_no_others_with_them(store: Store) -> None:

@@ -12,6 +12,7 @@ from tests.contract.store.builders import (
     call_of,
     event,
     lease,
+    leased,
     opened,
     requeue,
     running,
@@ -61,11 +62,10 @@ async def test_call_may_be_opened_in_a_workers_hands(store: Store) -> None:
 
     await store.commit(Batch(session_id=SESSION, calls_opened=(held, call("call_2")), leases=lease("call_2", 1).leases))
 
-    assert [(row.call_id, row.attempt) for row in await store.calls.leased()] == [
+    assert [(row.call_id, row.attempt) for row in await leased(store)] == [
         ("call_1", 1),
         ("call_2", 1),
     ]
-    assert await store.calls.queued_names() == []
 
 
 async def test_call_is_not_opened_twice(store: Store) -> None:

@@ -65,8 +65,6 @@ async def test_everything_of_the_session_goes(store: Store) -> None:
         "inboxes": {TURN: []},
         "calls": {"call_one": None},
         "open": [],
-        "leased": [],
-        "queued_names": [],
         "timers": [],
         "agents": {},
         "newest_agents": [],

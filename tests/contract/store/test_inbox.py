@@ -1,4 +1,4 @@
-"""The inbox of a turn: what reached it is there until it was fed, and no turn ends or rests over it."""
+"""The inbox of a turn: what reached it is there until it was fed, and no turn ends over it."""
 
 from __future__ import annotations
 
@@ -9,18 +9,12 @@ import pytest
 from tests.contract.store.builders import SESSION, TURN, ended, event, reached, running, turn_write
 
 from baton_server.core.events import TurnStatus
-from baton_server.ports.store import Batch, Conflict, ConflictKind, InboxRow, Store
+from baton_server.ports.store import Batch, Conflict, ConflictKind, InboxRow, Store, Waiting
 
 
 async def sources(store: Store, turn_id: str = TURN) -> list[str]:
     """List the sources that wait, in order."""
     return [row.source for row in await store.inbox.rows(turn_id)]
-
-
-def resting(expected: int = 1, **fields: object) -> Batch:
-    """A batch after which the turn only waits."""
-    write = turn_write(status=TurnStatus.WAITING, expected=expected, rests=True)
-    return replace(Batch(session_id=SESSION, turn=write, events=(event(TURN),)), **fields)  # type: ignore[arg-type] # by name
 
 
 async def test_rows_wait_in_the_order_in_which_they_came(store: Store) -> None:
@@ -139,8 +133,7 @@ async def test_numbers_are_not_used_again(store: Store) -> None:
     assert len(await store.events.after(SESSION, 0, 10)) == 2
 
 
-@pytest.mark.parametrize("batch", [ended(), resting()], ids=["ends", "rests"])
-async def test_turn_neither_ends_nor_rests_over_its_inbox(store: Store, batch: Batch) -> None:
+async def test_turn_does_not_end_over_its_inbox(store: Store) -> None:
     """The driver is told to look again; nothing of its batch is written."""
     await running(store)
     await store.commit(reached("fed"))
@@ -148,7 +141,7 @@ async def test_turn_neither_ends_nor_rests_over_its_inbox(store: Store, batch: B
     await store.commit(reached("unfed"))
 
     with pytest.raises(Conflict) as conflict:
-        await store.commit(replace(batch, inbox_consumed=((TURN, fed.n),)))
+        await store.commit(replace(ended(), inbox_consumed=((TURN, fed.n),)))
 
     assert conflict.value.kind is ConflictKind.INBOX
     assert await sources(store) == ["fed", "unfed"]
@@ -157,14 +150,13 @@ async def test_turn_neither_ends_nor_rests_over_its_inbox(store: Store, batch: B
     assert (turn.status, turn.version) == (TurnStatus.IN_PROGRESS, 1)
 
 
-@pytest.mark.parametrize("batch", [ended(), resting()], ids=["ends", "rests"])
-async def test_turn_ends_or_rests_with_all_of_its_inbox_fed(store: Store, batch: Batch) -> None:
+async def test_turn_ends_with_all_of_its_inbox_fed(store: Store) -> None:
     """What is consumed in the same batch does not stand in its way."""
     await running(store)
     await store.commit(reached("fed"))
     (fed,) = await store.inbox.rows(TURN)
 
-    done = await store.commit(replace(batch, inbox_consumed=((TURN, fed.n),)))
+    done = await store.commit(replace(ended(), inbox_consumed=((TURN, fed.n),)))
 
     assert (done.inbox_left, done.turn_version) == (0, 2)
     assert await sources(store) == []
@@ -216,3 +208,27 @@ async def test_input_and_end_of_a_turn_race_without_loss(store: Store) -> None:
         assert len(refused) == 1
         over = turn.status is TurnStatus.COMPLETED
         assert await sources(store, turn_id) == ([] if over else ["late"])
+
+
+async def test_rows_are_read_behind_the_last_one_that_is_known(store: Store) -> None:
+    """Whoever has read some reads only what is new, also where some of the old ones are gone."""
+    await running(store)
+    await store.commit(reached("a"))
+    await store.commit(reached("b"))
+    a, b = await store.inbox.rows(TURN)
+    await store.commit(Batch(session_id=SESSION, turn=turn_write(expected=1), inbox_consumed=((TURN, a.n),)))
+    await store.commit(reached("c"))
+
+    assert [row.source for row in await store.inbox.rows(TURN, b.n)] == ["c"]
+    assert [row.source for row in await store.inbox.rows(TURN, a.n)] == ["b", "c"]
+
+
+async def test_what_waits_is_counted(store: Store) -> None:
+    """Rows and the bytes of their data, of this turn alone."""
+    await running(store)
+    assert await store.inbox.waiting(TURN) == Waiting(0, 0)
+    await store.commit(reached("a", data=b"\x00four"))
+    await store.commit(reached("b", data=b""))
+
+    assert await store.inbox.waiting(TURN) == Waiting(2, 5)
+    assert await store.inbox.waiting("turn_unknown") == Waiting(0, 0)

@@ -32,8 +32,8 @@ from baton_server.core.events import TurnStatus
 from baton_server.ports.store import (
     AgentRow,
     Batch,
-    Claim,
     Conflict,
+    Lease,
     SessionWrite,
     Settled,
     StoreUnavailable,
@@ -88,7 +88,7 @@ async def test_reopened_store_sees_all(path: Path, synchronous: Synchronous) -> 
             agent=AgentRow(agent_id="agent_1", revision=1, digest="a", metadata={"k": "v"}),
         )
     )
-    await store.commit(Batch(claim=Claim(worker_id="w", instance_id="i", names=("f",), scopes=("",), limit=1)))
+    await store.commit(Batch(leases=(Lease(call_id="call_2", attempt=1, worker_id="w", instance_id="i"),)))
     await store.commit(Batch(session_id=SESSION, events=(event(),), withdrawn=("item_1",)))
     before = await dump(store, **names)
     await store.close()

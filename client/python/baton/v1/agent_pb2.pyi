@@ -35,8 +35,9 @@ class Agent(_message.Message):
     instructions: _builtins.str
     """A fixed text."""
     model: _builtins.str
-    """Name of the model, with an optional prefix that chooses the provider. Empty:
-    the server's default model.
+    """Name of the model, as its provider writes it. "openai/NAME" chooses the server's
+    provider of that name, "demo" the built-in model. Empty: the server's default
+    model.
     """
     @_builtins.property
     def model_settings(self) -> Global___ModelSettings:

@@ -35,8 +35,9 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     [INTERNAL] {"error_id": "err_01J9"}
     """
     ERROR_REASON_UNAVAILABLE: _ErrorReason.ValueType  # 2
-    """The server is starting, draining or has lost its store. Retryable; RetryInfo
-    says when. [UNAVAILABLE] {"part": "store"}
+    """The store cannot be reached, or too many write to one session at once. Retryable;
+    RetryInfo says when. A server that starts or stops is gRPC's own UNAVAILABLE,
+    without details. [UNAVAILABLE] {"part": "store"}
     """
     ERROR_REASON_INVALID_REQUEST: _ErrorReason.ValueType  # 6
     """Fields are missing or wrong. BadRequest names every one of them, not only
@@ -47,22 +48,23 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     [ALREADY_EXISTS] {"request_id": "r-1", "first_seen": "2026-11-30T10:00:00Z"}
     """
     ERROR_REASON_MESSAGE_TOO_LARGE: _ErrorReason.ValueType  # 9
-    """One message to the server is above its limit, 16 MiB. [RESOURCE_EXHAUSTED]
-    {"size": "16800000", "limit": "16777216"}
+    """One message to the server is above its limit, 16 MiB. [RESOURCE_EXHAUSTED, or
+    ProtocolError] {"size": "16800000", "limit": "16777216"}
     """
     ERROR_REASON_PAGE_TOKEN_INVALID: _ErrorReason.ValueType  # 10
-    """The page token is unknown, expired or belongs to other filters.
+    """The page token is unknown or belongs to another list or other filters.
     [INVALID_ARGUMENT] {"token": "eyJv"}
     """
     ERROR_REASON_SESSION_NOT_FOUND: _ErrorReason.ValueType  # 100
     """No such session, or it was deleted or has expired. [NOT_FOUND]
-    {"session_id": "sess_01J9"}
+    {"session_id": "sess_01J9"}, or {"key": "user-7"}
     """
     ERROR_REASON_TURN_NOT_FOUND: _ErrorReason.ValueType  # 101
     """No such turn in the session. [NOT_FOUND] {"turn_id": "turn_01J9"}"""
     ERROR_REASON_CALL_NOT_FOUND: _ErrorReason.ValueType  # 102
     """No such call in the turn. Where the hosted API's text is expected, a gateway
-    writes "Unknown pending tool call: {call_id}". [NOT_FOUND]
+    writes "Unknown pending tool call: {call_id}". [NOT_FOUND, or a ResultAck, which
+    names the call alone]
     {"turn_id": "turn_01J9", "call_id": "call_01J9"}
     """
     ERROR_REASON_AGENT_NOT_FOUND: _ErrorReason.ValueType  # 103
@@ -74,8 +76,8 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     {"key": "user-7", "session_id": "sess_01J9"}
     """
     ERROR_REASON_SESSION_BUSY: _ErrorReason.ValueType  # 107
-    """A turn is running and the input said REJECT. Retryable. [FAILED_PRECONDITION]
-    {"turn_id": "turn_01J9"}
+    """A turn is running and the input said REJECT, or as many messages as may wait to
+    join it. Retryable. [FAILED_PRECONDITION] {"turn_id": "turn_01J9"}
     """
     ERROR_REASON_AGENT_MISSING: _ErrorReason.ValueType  # 111
     """The turn would have no agent: none in the request, none on the session.
@@ -103,7 +105,8 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     {"size": "5000000", "limit": "4194304"}
     """
     ERROR_REASON_CALL_SETTLED: _ErrorReason.ValueType  # 201
-    """The call was settled before by something else. [event, an outcome]
+    """The call was settled before: by a worker, or by anything else ("outside"). With
+    the outcome DUPLICATE it was by this very result. [event, an outcome]
     {"call_id": "call_01J9", "settled_by": "worker"}
     """
     ERROR_REASON_ATTEMPT_STALE: _ErrorReason.ValueType  # 202
@@ -111,7 +114,7 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     {"attempt": "1", "current_attempt": "2"}
     """
     ERROR_REASON_WORKER_LOST: _ErrorReason.ValueType  # 204
-    """Every allowed attempt lost its worker. [event] {"attempts": "5"}"""
+    """Every allowed attempt lost its worker, or was never acked. [event] {"attempts": "5"}"""
     ERROR_REASON_HANDLER_CRASHED: _ErrorReason.ValueType  # 209
     """The handler raised an exception that it did not expect. `message` is its text and
     stack, up to 16 KiB. The model is not told. [event] {"type": "KeyError"}
@@ -143,8 +146,8 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     {"name": "get_weather", "scope": "svc-7"}
     """
     ERROR_REASON_HANDLER_INVALID: _ErrorReason.ValueType  # 306
-    """A handler's declaration is malformed. Only this handler is refused.
-    [event, a verdict] {"name": "get weather", "problem": "name"}
+    """A handler's declaration is malformed, or the worker has too many. Only this handler
+    is refused. [event, a verdict] {"name": "get weather", "problem": "name"}
     """
     ERROR_REASON_WORKER_SILENT: _ErrorReason.ValueType  # 307
     """Nothing was heard of the worker for three heartbeat intervals.
@@ -157,8 +160,9 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     ERROR_REASON_MAX_TURNS_EXCEEDED: _ErrorReason.ValueType  # 500
     """The limit of rounds was reached. MaxTurnsExceeded. [event] {"max_turns": "10"}"""
     ERROR_REASON_MODEL_BEHAVIOR_ERROR: _ErrorReason.ValueType  # 501
-    """The model did what it must not: an unknown tool, invalid JSON, a call id used
-    twice. ModelBehaviorError. [event] {"tool": "get_wether", "agent": "Helper"}
+    """The model did what it must not: a function that the agent does not have, a call id
+    used twice, a reply that is incomplete. ModelBehaviorError. [event]
+    {"tool": "get_wether", "agent": "Helper"}, or {"incomplete": "max_output_tokens"}
     """
     ERROR_REASON_MODEL_REFUSAL: _ErrorReason.ValueType  # 502
     """The model refused. ModelRefusalError. [event] {"refusal": "I can't help with…"}"""
@@ -167,11 +171,13 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     [event] {"timeout": "60s"}
     """
     ERROR_REASON_MODEL_NOT_FOUND: _ErrorReason.ValueType  # 600
-    """The provider knows no such model, or no provider serves the prefix. [event]
+    """The provider knows no such model, or nobody named one. [event]
     {"model": "gpt-9", "provider": "openai"}
     """
     ERROR_REASON_MODEL_AUTHENTICATION: _ErrorReason.ValueType  # 601
-    """The provider refused the server's credentials. [event] {"provider": "openai"}"""
+    """The provider refused the server's credentials, or the server has none. [event]
+    {"provider": "openai"}
+    """
     ERROR_REASON_MODEL_RATE_LIMITED: _ErrorReason.ValueType  # 602
     """The provider limits the rate. Retryable. [event]
     {"provider": "openai", "retry_after": "20s"}
@@ -204,8 +210,9 @@ ERROR_REASON_INTERNAL: ErrorReason.ValueType  # 1
 [INTERNAL] {"error_id": "err_01J9"}
 """
 ERROR_REASON_UNAVAILABLE: ErrorReason.ValueType  # 2
-"""The server is starting, draining or has lost its store. Retryable; RetryInfo
-says when. [UNAVAILABLE] {"part": "store"}
+"""The store cannot be reached, or too many write to one session at once. Retryable;
+RetryInfo says when. A server that starts or stops is gRPC's own UNAVAILABLE,
+without details. [UNAVAILABLE] {"part": "store"}
 """
 ERROR_REASON_INVALID_REQUEST: ErrorReason.ValueType  # 6
 """Fields are missing or wrong. BadRequest names every one of them, not only
@@ -216,22 +223,23 @@ ERROR_REASON_REQUEST_ID_REUSED: ErrorReason.ValueType  # 8
 [ALREADY_EXISTS] {"request_id": "r-1", "first_seen": "2026-11-30T10:00:00Z"}
 """
 ERROR_REASON_MESSAGE_TOO_LARGE: ErrorReason.ValueType  # 9
-"""One message to the server is above its limit, 16 MiB. [RESOURCE_EXHAUSTED]
-{"size": "16800000", "limit": "16777216"}
+"""One message to the server is above its limit, 16 MiB. [RESOURCE_EXHAUSTED, or
+ProtocolError] {"size": "16800000", "limit": "16777216"}
 """
 ERROR_REASON_PAGE_TOKEN_INVALID: ErrorReason.ValueType  # 10
-"""The page token is unknown, expired or belongs to other filters.
+"""The page token is unknown or belongs to another list or other filters.
 [INVALID_ARGUMENT] {"token": "eyJv"}
 """
 ERROR_REASON_SESSION_NOT_FOUND: ErrorReason.ValueType  # 100
 """No such session, or it was deleted or has expired. [NOT_FOUND]
-{"session_id": "sess_01J9"}
+{"session_id": "sess_01J9"}, or {"key": "user-7"}
 """
 ERROR_REASON_TURN_NOT_FOUND: ErrorReason.ValueType  # 101
 """No such turn in the session. [NOT_FOUND] {"turn_id": "turn_01J9"}"""
 ERROR_REASON_CALL_NOT_FOUND: ErrorReason.ValueType  # 102
 """No such call in the turn. Where the hosted API's text is expected, a gateway
-writes "Unknown pending tool call: {call_id}". [NOT_FOUND]
+writes "Unknown pending tool call: {call_id}". [NOT_FOUND, or a ResultAck, which
+names the call alone]
 {"turn_id": "turn_01J9", "call_id": "call_01J9"}
 """
 ERROR_REASON_AGENT_NOT_FOUND: ErrorReason.ValueType  # 103
@@ -243,8 +251,8 @@ ERROR_REASON_SESSION_KEY_TAKEN: ErrorReason.ValueType  # 105
 {"key": "user-7", "session_id": "sess_01J9"}
 """
 ERROR_REASON_SESSION_BUSY: ErrorReason.ValueType  # 107
-"""A turn is running and the input said REJECT. Retryable. [FAILED_PRECONDITION]
-{"turn_id": "turn_01J9"}
+"""A turn is running and the input said REJECT, or as many messages as may wait to
+join it. Retryable. [FAILED_PRECONDITION] {"turn_id": "turn_01J9"}
 """
 ERROR_REASON_AGENT_MISSING: ErrorReason.ValueType  # 111
 """The turn would have no agent: none in the request, none on the session.
@@ -272,7 +280,8 @@ send it with the same ids. [INVALID_ARGUMENT, or event]
 {"size": "5000000", "limit": "4194304"}
 """
 ERROR_REASON_CALL_SETTLED: ErrorReason.ValueType  # 201
-"""The call was settled before by something else. [event, an outcome]
+"""The call was settled before: by a worker, or by anything else ("outside"). With
+the outcome DUPLICATE it was by this very result. [event, an outcome]
 {"call_id": "call_01J9", "settled_by": "worker"}
 """
 ERROR_REASON_ATTEMPT_STALE: ErrorReason.ValueType  # 202
@@ -280,7 +289,7 @@ ERROR_REASON_ATTEMPT_STALE: ErrorReason.ValueType  # 202
 {"attempt": "1", "current_attempt": "2"}
 """
 ERROR_REASON_WORKER_LOST: ErrorReason.ValueType  # 204
-"""Every allowed attempt lost its worker. [event] {"attempts": "5"}"""
+"""Every allowed attempt lost its worker, or was never acked. [event] {"attempts": "5"}"""
 ERROR_REASON_HANDLER_CRASHED: ErrorReason.ValueType  # 209
 """The handler raised an exception that it did not expect. `message` is its text and
 stack, up to 16 KiB. The model is not told. [event] {"type": "KeyError"}
@@ -312,8 +321,8 @@ this handler is refused. [event, a verdict]
 {"name": "get_weather", "scope": "svc-7"}
 """
 ERROR_REASON_HANDLER_INVALID: ErrorReason.ValueType  # 306
-"""A handler's declaration is malformed. Only this handler is refused.
-[event, a verdict] {"name": "get weather", "problem": "name"}
+"""A handler's declaration is malformed, or the worker has too many. Only this handler
+is refused. [event, a verdict] {"name": "get weather", "problem": "name"}
 """
 ERROR_REASON_WORKER_SILENT: ErrorReason.ValueType  # 307
 """Nothing was heard of the worker for three heartbeat intervals.
@@ -326,8 +335,9 @@ ERROR_REASON_WORKER_REPLACED: ErrorReason.ValueType  # 308
 ERROR_REASON_MAX_TURNS_EXCEEDED: ErrorReason.ValueType  # 500
 """The limit of rounds was reached. MaxTurnsExceeded. [event] {"max_turns": "10"}"""
 ERROR_REASON_MODEL_BEHAVIOR_ERROR: ErrorReason.ValueType  # 501
-"""The model did what it must not: an unknown tool, invalid JSON, a call id used
-twice. ModelBehaviorError. [event] {"tool": "get_wether", "agent": "Helper"}
+"""The model did what it must not: a function that the agent does not have, a call id
+used twice, a reply that is incomplete. ModelBehaviorError. [event]
+{"tool": "get_wether", "agent": "Helper"}, or {"incomplete": "max_output_tokens"}
 """
 ERROR_REASON_MODEL_REFUSAL: ErrorReason.ValueType  # 502
 """The model refused. ModelRefusalError. [event] {"refusal": "I can't help with…"}"""
@@ -336,11 +346,13 @@ ERROR_REASON_MODEL_TIMEOUT: ErrorReason.ValueType  # 503
 [event] {"timeout": "60s"}
 """
 ERROR_REASON_MODEL_NOT_FOUND: ErrorReason.ValueType  # 600
-"""The provider knows no such model, or no provider serves the prefix. [event]
+"""The provider knows no such model, or nobody named one. [event]
 {"model": "gpt-9", "provider": "openai"}
 """
 ERROR_REASON_MODEL_AUTHENTICATION: ErrorReason.ValueType  # 601
-"""The provider refused the server's credentials. [event] {"provider": "openai"}"""
+"""The provider refused the server's credentials, or the server has none. [event]
+{"provider": "openai"}
+"""
 ERROR_REASON_MODEL_RATE_LIMITED: ErrorReason.ValueType  # 602
 """The provider limits the rate. Retryable. [event]
 {"provider": "openai", "retry_after": "20s"}

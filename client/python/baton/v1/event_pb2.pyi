@@ -203,13 +203,11 @@ class _ResetReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ResetReas
     RESET_REASON_UNSPECIFIED: _ResetReason.ValueType  # 0
     """Never sent."""
     RESET_REASON_ATTACHED: _ResetReason.ValueType  # 1
-    """The listener came in the middle."""
+    """The listener came in the middle, or was too slow and was caught up from the log."""
     RESET_REASON_LOST: _ResetReason.ValueType  # 2
-    """Fragments were lost: the listener was slow, or the process that drives the turn
-    changed.
-    """
+    """The model is asked anew, since the process that drives the turn changed."""
     RESET_REASON_RETRIED: _ResetReason.ValueType  # 3
-    """The model request failed and is made again."""
+    """The model request failed and is made again. Not sent yet."""
 
 class ResetReason(_ResetReason, metaclass=_ResetReasonEnumTypeWrapper):
     """Why a Reset was sent."""
@@ -217,13 +215,11 @@ class ResetReason(_ResetReason, metaclass=_ResetReasonEnumTypeWrapper):
 RESET_REASON_UNSPECIFIED: ResetReason.ValueType  # 0
 """Never sent."""
 RESET_REASON_ATTACHED: ResetReason.ValueType  # 1
-"""The listener came in the middle."""
+"""The listener came in the middle, or was too slow and was caught up from the log."""
 RESET_REASON_LOST: ResetReason.ValueType  # 2
-"""Fragments were lost: the listener was slow, or the process that drives the turn
-changed.
-"""
+"""The model is asked anew, since the process that drives the turn changed."""
 RESET_REASON_RETRIED: ResetReason.ValueType  # 3
-"""The model request failed and is made again."""
+"""The model request failed and is made again. Not sent yet."""
 Global___ResetReason: _TypeAlias = ResetReason  # noqa: Y015
 
 class _DeltaLevel:
@@ -237,7 +233,7 @@ class _DeltaLevelEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_DeltaLevel
     DELTA_LEVEL_NONE: _DeltaLevel.ValueType  # 1
     """None; events alone."""
     DELTA_LEVEL_FRAGMENTS: _DeltaLevel.ValueType  # 2
-    """Texts, arguments, progress."""
+    """Texts of messages."""
 
 class DeltaLevel(_DeltaLevel, metaclass=_DeltaLevelEnumTypeWrapper):
     """Which fragments a listener wants."""
@@ -247,7 +243,7 @@ DELTA_LEVEL_UNSPECIFIED: DeltaLevel.ValueType  # 0
 DELTA_LEVEL_NONE: DeltaLevel.ValueType  # 1
 """None; events alone."""
 DELTA_LEVEL_FRAGMENTS: DeltaLevel.ValueType  # 2
-"""Texts, arguments, progress."""
+"""Texts of messages."""
 Global___DeltaLevel: _TypeAlias = DeltaLevel  # noqa: Y015
 
 @_typing.final
@@ -289,7 +285,9 @@ class Event(_message.Message):
     sequence: _builtins.int
     """Place in the log, from 1, without gaps."""
     turn_id: _builtins.str
-    """The turn that it belongs to. Empty for events of the session."""
+    """The turn that it belongs to. Empty: no turn's, such as session_created and
+    session_idle.
+    """
     round: _builtins.int
     """Round within the run, from 1. 0: no round's."""
     @_builtins.property
@@ -346,7 +344,7 @@ class Event(_message.Message):
 
     @_builtins.property
     def item_done(self) -> Global___ItemDone:
-        """agent.session.turn.item.done. What the model made, whole; not calls."""
+        """agent.session.turn.item.done. What the model made, whole or cut off; not calls."""
 
     @_builtins.property
     def items_withdrawn(self) -> Global___ItemsWithdrawn:
@@ -559,8 +557,8 @@ class TurnCreated(_message.Message):
 
     @_builtins.property
     def carried_item_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Items that were steered into the turn before, came after its last round, and
-        start this turn instead. Empty: none.
+        """Items that were steered into the turn before, came too late for it, however it
+        ended, and start this turn instead. Empty: none.
         """
 
     def __init__(
@@ -969,7 +967,7 @@ class Turn(_message.Message):
     last_sequence: _builtins.int
     """Sequence of its last event so far."""
     request_id: _builtins.str
-    """The request that made it."""
+    """The request that made it. Empty: steered messages did (carried_item_ids)."""
     @_builtins.property
     def usage(self) -> _item_pb2.Usage:
         """Tokens so far."""
@@ -1055,9 +1053,9 @@ class RequiredAction(_message.Message):
     CREATED_AT_FIELD_NUMBER: _builtins.int
     KIND_FIELD_NUMBER: _builtins.int
     session_id: _builtins.str
-    """The call's session."""
+    """The call's session. Empty inside an event, which says it."""
     turn_id: _builtins.str
-    """The call's turn."""
+    """The call's turn. Empty inside an event, which says it."""
     call_id: _builtins.str
     """The call. With turn_id, the address of a tool_result."""
     agent: _builtins.str
@@ -1161,17 +1159,15 @@ class Delta(_message.Message):
     round: _builtins.int
     """Round within the run, from 1."""
     model_attempt: _builtins.int
-    """Attempt of the round's model request, from 1. A higher one voids all fragments
-    of a lower one; a Reset says so.
+    """Attempt of the round's model request, from 1; so far always 1. A higher one voids
+    all fragments of a lower one; a Reset says so.
     """
     item_id: _builtins.str
     """The item that grows."""
     output_index: _builtins.int
     """Position of the item among the outputs of its round, from 0."""
     part_index: _builtins.int
-    """Part of the message, or of the reasoning's summary, from 0. A new index opens
-    that part.
-    """
+    """Part of the message, from 0. A new index opens that part."""
     offset: _builtins.int
     """Where the fragment begins in the text of its part, in UTF-8 bytes. A fragment
     never splits a character.
@@ -1203,7 +1199,7 @@ Global___Delta: _TypeAlias = Delta  # noqa: Y015
 @_typing.final
 class Reset(_message.Message):
     """Where the listener stands now in what is being made. It MUST drop all fragments of
-    this turn, run_path and round, and take these items in their place.
+    this turn and round, and take these items in their place.
     """
 
     DESCRIPTOR: _descriptor.Descriptor

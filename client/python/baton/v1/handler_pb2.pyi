@@ -64,7 +64,9 @@ class _ResultVerdictEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ResultV
     RESULT_VERDICT_DURABLE: _ResultVerdict.ValueType  # 1
     """It settled the call, now or before, and is on disk."""
     RESULT_VERDICT_DISCARDED: _ResultVerdict.ValueType  # 2
-    """Something else did, or the attempt was replaced. It is in the log as an event."""
+    """Something else did, or the attempt was replaced. It is in the log as an event,
+    unless its session is gone.
+    """
     RESULT_VERDICT_REFUSED: _ResultVerdict.ValueType  # 3
     """It cannot be taken as it is. The call and its lease stay; send another one."""
 
@@ -76,7 +78,9 @@ RESULT_VERDICT_UNSPECIFIED: ResultVerdict.ValueType  # 0
 RESULT_VERDICT_DURABLE: ResultVerdict.ValueType  # 1
 """It settled the call, now or before, and is on disk."""
 RESULT_VERDICT_DISCARDED: ResultVerdict.ValueType  # 2
-"""Something else did, or the attempt was replaced. It is in the log as an event."""
+"""Something else did, or the attempt was replaced. It is in the log as an event,
+unless its session is gone.
+"""
 RESULT_VERDICT_REFUSED: ResultVerdict.ValueType  # 3
 """It cannot be taken as it is. The call and its lease stay; send another one."""
 Global___ResultVerdict: _TypeAlias = ResultVerdict  # noqa: Y015
@@ -703,10 +707,10 @@ class Call(_message.Message):
     attempt: _builtins.int
     """From 1. Goes back with every frame about the call."""
     name: _builtins.str
-    """Name of the function, `namespace.name` where it has a namespace."""
+    """Name of the function."""
     arguments_json: _builtins.str
     """The model's argument text, byte for byte, checked to be a JSON object, and against
-    a strict schema.
+    a strict schema. Empty means an empty object.
     """
     session_id: _builtins.str
     """Whose call."""
@@ -715,7 +719,7 @@ class Call(_message.Message):
     agent: _builtins.str
     """Name of the agent that made it."""
     idempotency_key: _builtins.str
-    """The same for every attempt, and for calls with equal idempotency fields."""
+    """The same for every attempt: the call's id."""
     may_have_run: _builtins.bool
     """An earlier attempt may have run. Look before you leap."""
     scope: _builtins.str
@@ -999,8 +1003,8 @@ class WorkerHeartbeat(_message.Message):
     NOW_FIELD_NUMBER: _builtins.int
     HELD_FIELD_NUMBER: _builtins.int
     held: _builtins.int
-    """Worker only: attempts held at the moment, to notice what was lost on the way.
-    Absent: not said.
+    """Worker only: attempts held at the moment. Nothing is made of it yet. Absent: not
+    said.
     """
     @_builtins.property
     def now(self) -> _timestamp_pb2.Timestamp:
@@ -1024,7 +1028,8 @@ Global___WorkerHeartbeat: _TypeAlias = WorkerHeartbeat  # noqa: Y015
 
 @_typing.final
 class Drain(_message.Message):
-    """From a worker: no new calls; held ones are finished. From the server: attach
+    """From a worker: no new calls; held ones are finished, then the server ends the stream
+    with OK. From the server: attach
     elsewhere with the instance id; held ones go on there.
     """
 
@@ -1064,7 +1069,7 @@ class ProtocolError(_message.Message):
     """Which, counted from 1."""
     @_builtins.property
     def error(self) -> _error_pb2.Error:
-        """FRAME_UNKNOWN, FRAME_INVALID or CHUNK_INVALID."""
+        """FRAME_UNKNOWN, FRAME_INVALID, CHUNK_INVALID or MESSAGE_TOO_LARGE."""
 
     def __init__(
         self,
@@ -1112,7 +1117,7 @@ class Chunk(_message.Message):
     call_id: _builtins.str
     """The call that the frame is about, so that it can be refused before it is whole."""
     attempt: _builtins.int
-    """Which attempt. 0: a batch."""
+    """Which attempt. 0: the frame is about no call."""
     def __init__(
         self,
         *,

@@ -56,8 +56,9 @@ class HandlerServiceServicer:
         stream by Welcome.registration_grace; attach again with the instance id and what is
         still held. Half-close is Drain: no new calls, and the stream ends with OK when
         nothing is held. An unknown or wrong frame is answered by ProtocolError; the
-        stream lives. Status only where nothing can go on. Reasons: HELLO_EXPECTED,
-        PROTOCOL_VERSION, WORKER_SILENT, WORKER_REPLACED, UNAVAILABLE.
+        stream lives. Status only where nothing can go on: a wrong Hello is
+        INVALID_REQUEST. Reasons: HELLO_EXPECTED, PROTOCOL_VERSION, WORKER_SILENT,
+        WORKER_REPLACED, UNAVAILABLE.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -28,8 +28,9 @@ class HandlerServiceStub:
     stream by Welcome.registration_grace; attach again with the instance id and what is
     still held. Half-close is Drain: no new calls, and the stream ends with OK when
     nothing is held. An unknown or wrong frame is answered by ProtocolError; the
-    stream lives. Status only where nothing can go on. Reasons: HELLO_EXPECTED,
-    PROTOCOL_VERSION, WORKER_SILENT, WORKER_REPLACED, UNAVAILABLE.
+    stream lives. Status only where nothing can go on: a wrong Hello is
+    INVALID_REQUEST. Reasons: HELLO_EXPECTED, PROTOCOL_VERSION, WORKER_SILENT,
+    WORKER_REPLACED, UNAVAILABLE.
     """
 
 class HandlerServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -50,8 +51,9 @@ class HandlerServiceServicer(metaclass=_abc_1.ABCMeta):
         stream by Welcome.registration_grace; attach again with the instance id and what is
         still held. Half-close is Drain: no new calls, and the stream ends with OK when
         nothing is held. An unknown or wrong frame is answered by ProtocolError; the
-        stream lives. Status only where nothing can go on. Reasons: HELLO_EXPECTED,
-        PROTOCOL_VERSION, WORKER_SILENT, WORKER_REPLACED, UNAVAILABLE.
+        stream lives. Status only where nothing can go on: a wrong Hello is
+        INVALID_REQUEST. Reasons: HELLO_EXPECTED, PROTOCOL_VERSION, WORKER_SILENT,
+        WORKER_REPLACED, UNAVAILABLE.
         """
 
 def add_HandlerServiceServicer_to_server(servicer: HandlerServiceServicer, server: _aio.Server) -> None: ...

@@ -30,11 +30,13 @@ class _ItemStatusEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ItemStatus
     ITEM_STATUS_UNSPECIFIED: _ItemStatus.ValueType  # 0
     """Never sent."""
     ITEM_STATUS_IN_PROGRESS: _ItemStatus.ValueType  # 1
-    """Being made. Only in deltas, and on a function call that is still open."""
+    """Being made: in a reset. And on every function call, which is recorded when it opens
+    and never again; whether it is settled is said by its output.
+    """
     ITEM_STATUS_COMPLETED: _ItemStatus.ValueType  # 2
     """Whole. Terminal."""
     ITEM_STATUS_INCOMPLETE: _ItemStatus.ValueType  # 3
-    """Cut off, by a cancel or by the model's limit. Terminal."""
+    """Cut off by a cancel, or incomplete as it was given. Terminal."""
     ITEM_STATUS_FAILED: _ItemStatus.ValueType  # 4
     """A function's output that says that it failed. Terminal."""
     ITEM_STATUS_REJECTED: _ItemStatus.ValueType  # 5
@@ -48,11 +50,13 @@ class ItemStatus(_ItemStatus, metaclass=_ItemStatusEnumTypeWrapper):
 ITEM_STATUS_UNSPECIFIED: ItemStatus.ValueType  # 0
 """Never sent."""
 ITEM_STATUS_IN_PROGRESS: ItemStatus.ValueType  # 1
-"""Being made. Only in deltas, and on a function call that is still open."""
+"""Being made: in a reset. And on every function call, which is recorded when it opens
+and never again; whether it is settled is said by its output.
+"""
 ITEM_STATUS_COMPLETED: ItemStatus.ValueType  # 2
 """Whole. Terminal."""
 ITEM_STATUS_INCOMPLETE: ItemStatus.ValueType  # 3
-"""Cut off, by a cancel or by the model's limit. Terminal."""
+"""Cut off by a cancel, or incomplete as it was given. Terminal."""
 ITEM_STATUS_FAILED: ItemStatus.ValueType  # 4
 """A function's output that says that it failed. Terminal."""
 ITEM_STATUS_REJECTED: ItemStatus.ValueType  # 5
@@ -185,7 +189,7 @@ class Item(_message.Message):
     @_builtins.property
     def created_at(self) -> _timestamp_pb2.Timestamp:
         """When it was recorded, by the store's clock. Absent inside an event, whose own
-        created_at says it, and inside a delta.
+        created_at says it, inside a reset, and in RunResponse.
         """
 
     @_builtins.property
@@ -564,8 +568,8 @@ class FunctionCallOutput(_message.Message):
 
     @_builtins.property
     def error(self) -> _error_pb2.Error:
-        """What happened, if not success: the handler's crash, a timeout, an expiry.
-        Absent on success and on a handler's own failure text.
+        """What happened: the handler's crash, or the loss of every worker. Absent otherwise,
+        also on a handler's own failure text.
         """
 
     def __init__(
@@ -634,7 +638,7 @@ class Usage(_message.Message):
     REASONING_TOKENS_FIELD_NUMBER: _builtins.int
     TOTAL_TOKENS_FIELD_NUMBER: _builtins.int
     requests: _builtins.int
-    """Model requests, failed ones included."""
+    """Model requests that were answered."""
     input_tokens: _builtins.int
     """Tokens read, cached ones included."""
     cached_input_tokens: _builtins.int

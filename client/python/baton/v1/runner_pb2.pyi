@@ -86,7 +86,9 @@ class RunRequest(_message.Message):
     max_message_bytes: _builtins.int
     """Largest message that the client takes, at least 65,536. 0: 3 MiB."""
     with_next_items: _builtins.bool
-    """Also give `next_items_json`. Default false; history CALLER implies it."""
+    """Also give `next_items_json`. Default false; history CALLER implies it. Part of the
+    body that request_id compares.
+    """
     @_builtins.property
     def agent(self) -> _agent_pb2.Agent:
         """Inline."""
@@ -170,8 +172,9 @@ class RunResponse(_message.Message):
     items_left_out: _builtins.bool
     """True: `new_items` is not all."""
     next_items_json: _builtins.str
-    """Input and new items as a JSON array of Responses API input items: put a message
-    behind them and they are the `items_json` of the next run with history CALLER.
+    """The history that the turn began with, its input and its new items as a JSON array
+    of Responses API input items: put a message behind them and they are the
+    `items_json` of the next run with history CALLER.
     Empty: not asked for, or omitted.
     """
     @_builtins.property
@@ -180,8 +183,9 @@ class RunResponse(_message.Message):
 
     @_builtins.property
     def new_items(self) -> _containers.RepeatedCompositeFieldContainer[_item_pb2.Item]:
-        """All that the turn made so far, without its input: each round's reply in its order,
-        then the outputs in the order of the calls. What does not fit into the message is
+        """All that the turn made so far, without its input and without what is REJECTED or
+        was cut off: each round's reply in its order, then the outputs in the order of the
+        calls. What does not fit into the message is
         left out from the oldest on; ListItems has it.
         """
 

@@ -65,7 +65,7 @@ class _IfBusyEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_IfBusy.ValueTy
     """Not said: STEER."""
     IF_BUSY_STEER: _IfBusy.ValueType  # 1
     """It joins the running turn before its next request, after the outputs if the turn
-    waits. If the round was the last, it starts the next turn.
+    waits. If the turn ends first, also by a failure or a cancel, it starts the next one.
     """
     IF_BUSY_QUEUE: _IfBusy.ValueType  # 2
     """It starts a turn of its own after this one."""
@@ -79,7 +79,7 @@ IF_BUSY_UNSPECIFIED: IfBusy.ValueType  # 0
 """Not said: STEER."""
 IF_BUSY_STEER: IfBusy.ValueType  # 1
 """It joins the running turn before its next request, after the outputs if the turn
-waits. If the round was the last, it starts the next turn.
+waits. If the turn ends first, also by a failure or a cancel, it starts the next one.
 """
 IF_BUSY_QUEUE: IfBusy.ValueType  # 2
 """It starts a turn of its own after this one."""
@@ -252,7 +252,7 @@ class Session(_message.Message):
 
     @_builtins.property
     def usage(self) -> _item_pb2.Usage:
-        """Tokens of all its turns."""
+        """Tokens of all its turns that have ended."""
 
     @_builtins.property
     def created_at(self) -> _timestamp_pb2.Timestamp:
@@ -786,7 +786,7 @@ class UpdateSessionRequest(_message.Message):
     @_builtins.property
     def update_mask(self) -> _field_mask_pb2.FieldMask:
         """What changes: agent, run_config, scopes, metadata, expires_after. Required. A path
-        that is named and absent below is cleared.
+        that is named and absent below is cleared; a field that is set below must be named.
         """
 
     @_builtins.property
@@ -921,7 +921,9 @@ class SubmitInputRequest(_message.Message):
     """What messages do while a turn runs. Unspecified: STEER."""
     @_builtins.property
     def inputs(self) -> _containers.RepeatedCompositeFieldContainer[Global___Input]:
-        """Taken in order. 1 to 64. Adjacent messages join one turn."""
+        """1 to 64. All messages join one turn, in order. A turn takes what the batch brings it
+        in this order: results, cancels, messages.
+        """
 
     def __init__(
         self,
@@ -1300,9 +1302,9 @@ class RemoveItemsRequest(_message.Message):
     session_id: _builtins.str
     """Which. Required."""
     last: _builtins.int
-    """The newest so many items, at least 1."""
+    """The newest so many items, at least 1, without those of a running turn."""
     all: _builtins.bool
-    """True: all of the history."""
+    """True: all of the history, without the items of a running turn."""
     def __init__(
         self,
         *,

@@ -227,8 +227,9 @@ class SessionServiceServicer:
 
     def RemoveItems(self, request, context):
         """Takes items out of the history, as an event; the log keeps them. The next turn
-        starts without them; a running one still sees them. A call and its output go
-        together. Durable on return. Idempotent by request_id.
+        starts without them. What a running turn made or was given stays, and is not
+        counted; what it saw from before it still sees. A call and its output go together.
+        Durable on return. Idempotent by request_id.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

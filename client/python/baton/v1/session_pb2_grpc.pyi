@@ -77,8 +77,9 @@ class SessionServiceStub:
     """
     RemoveItems: _aio.UnaryUnaryMultiCallable[_session_pb2.RemoveItemsRequest, _session_pb2.RemoveItemsResponse]
     """Takes items out of the history, as an event; the log keeps them. The next turn
-    starts without them; a running one still sees them. A call and its output go
-    together. Durable on return. Idempotent by request_id.
+    starts without them. What a running turn made or was given stays, and is not
+    counted; what it saw from before it still sees. A call and its output go together.
+    Durable on return. Idempotent by request_id.
     """
     ListTurns: _aio.UnaryUnaryMultiCallable[_session_pb2.ListTurnsRequest, _session_pb2.ListTurnsResponse]
     """Lists a session's turns, newest first. Reasons: PAGE_TOKEN_INVALID."""
@@ -227,8 +228,9 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _aio.ServicerContext[_session_pb2.RemoveItemsRequest, _abc.Awaitable[_session_pb2.RemoveItemsResponse]],
     ) -> _abc.Awaitable[_session_pb2.RemoveItemsResponse]:
         """Takes items out of the history, as an event; the log keeps them. The next turn
-        starts without them; a running one still sees them. A call and its output go
-        together. Durable on return. Idempotent by request_id.
+        starts without them. What a running turn made or was given stays, and is not
+        counted; what it saw from before it still sees. A call and its output go together.
+        Durable on return. Idempotent by request_id.
         """
 
     @_abc_1.abstractmethod

@@ -6,7 +6,6 @@ it. `rows` says what is kept, `batch` what a write may say, `reads` what can be 
 
 from baton_server.ports.store.batch import (
     Batch,
-    Claim,
     Committed,
     Conflict,
     ConflictKind,
@@ -34,6 +33,7 @@ from baton_server.ports.store.reads import (
     Store,
     Timers,
     Turns,
+    Waiting,
 )
 from baton_server.ports.store.rows import (
     AgentRow,
@@ -56,7 +56,6 @@ __all__ = [
     "CallRow",
     "CallState",
     "Calls",
-    "Claim",
     "Committed",
     "Conflict",
     "ConflictKind",
@@ -88,4 +87,5 @@ __all__ = [
     "TurnRow",
     "TurnWrite",
     "Turns",
+    "Waiting",
 ]

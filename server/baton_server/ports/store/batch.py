@@ -89,21 +89,6 @@ class Requeue:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Claim:
-    """Take up to `limit` of the oldest QUEUED calls that a worker serves, whose `available_at` has come.
-
-    A call is served if its name is among `names` and one of its scopes among `scopes`. Each becomes LEASED
-    with attempt + 1. The rows are in `Committed.claimed`.
-    """
-
-    worker_id: str
-    instance_id: str
-    names: tuple[str, ...]
-    scopes: tuple[str, ...]
-    limit: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class TurnWrite:
     """What becomes of a turn's row.
 
@@ -111,14 +96,13 @@ class TurnWrite:
     row has this version (Conflict VERSION) and has not ended (Conflict ENDED), and status, snapshot and times are
     written. `starts`: this batch starts the turn, with at least one event of it; `ends`: this batch ends it, which
     goes with a terminal status, and the guard is that its inbox holds nothing but what is consumed (Conflict
-    INBOX). `rests`: the same guard, for a batch after which the turn only waits.
+    INBOX).
     """
 
     row: TurnRow
     expected_version: int | None = None
     starts: bool = False
     ends: bool = False
-    rests: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,9 +127,9 @@ class SessionWrite:
 class Batch:
     """One step of one session, all or nothing.
 
-    `session_id` empty only for batches that touch no session (agents, claims, leases, requeues); if there is no such
+    `session_id` empty only for batches that touch no session (agents, leases, requeues); if there is no such
     session, Conflict GONE. Order of effects, where one part meets another: calls are opened, settled, requeued,
-    leased, claimed; inbox rows are consumed, then added; timers are cleared, then set. A batch that contradicts
+    leased; inbox rows are consumed, then added; timers are cleared, then set. A batch that contradicts
     itself (an event of a turn that the session has not, an id that is there already) is a ValueError.
     """
 
@@ -168,7 +152,6 @@ class Batch:
     calls_settled: tuple[Settled, ...] = ()
     leases: tuple[Lease, ...] = ()
     requeues: tuple[Requeue, ...] = ()
-    claim: Claim | None = None
     timers_set: tuple[TimerRow, ...] = ()
     timers_cleared: tuple[tuple[str, str], ...] = ()
     """(turn_id, name)."""
@@ -224,7 +207,7 @@ class Committed:
     """What a commit gave. `events`: the stored rows, in order, ready to be sent.
 
     `turn_version`: of `Batch.turn` now. `session_version` and `last_sequence` of the session now (0 where the
-    batch had none). `inbox_left`: rows that the turn's inbox still holds. `claimed`: see Claim.
+    batch had none). `inbox_left`: rows that the turn's inbox still holds.
     """
 
     at: float
@@ -233,4 +216,3 @@ class Committed:
     session_version: int = 0
     last_sequence: int = 0
     inbox_left: int = 0
-    claimed: tuple[CallRow, ...] = ()

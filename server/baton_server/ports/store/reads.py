@@ -30,6 +30,14 @@ class Page:
     after: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """How much waits in an inbox: rows, and bytes of their data."""
+
+    rows: int
+    bytes: int
+
+
 class Sessions(Protocol):
     """Reads of sessions."""
 
@@ -138,14 +146,6 @@ class Calls(Protocol):
         """List open calls of all sessions, oldest first; `page.after` is a call_id."""
         ...
 
-    async def leased(self) -> Sequence[CallRow]:
-        """List all LEASED calls: what a new process must watch over."""
-        ...
-
-    async def queued_names(self) -> Sequence[str]:
-        """List the distinct names of QUEUED calls: whether a claim can find anything."""
-        ...
-
 
 class Agents(Protocol):
     """Reads of kept agents."""
@@ -178,8 +178,12 @@ class Documents(Protocol):
 class Inbox(Protocol):
     """Reads of what reached turns."""
 
-    async def rows(self, turn_id: str) -> Sequence[InboxRow]:
-        """List what a turn was not fed yet, in order."""
+    async def rows(self, turn_id: str, after: int = 0) -> Sequence[InboxRow]:
+        """List what a turn was not fed yet, in order. `after`: the `n` of the last row that is known, 0: none."""
+        ...
+
+    async def waiting(self, turn_id: str) -> Waiting:
+        """Count what a turn was not fed yet."""
         ...
 
 

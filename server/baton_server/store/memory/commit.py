@@ -11,7 +11,6 @@ from baton_server.ports.store import (
     Batch,
     CallRow,
     CallState,
-    Claim,
     Committed,
     Conflict,
     ConflictKind,
@@ -45,7 +44,6 @@ def commit(tables: Tables, batch: Batch, at: float, stamp: Stamp) -> tuple[Table
         _advance_turns(after, batch, first, at)
         events = _append(after, batch, first, at, stamp)
     _write_calls(after, batch, at)
-    claimed = _claim(after, batch.claim, at)
     _write_inbox(after, batch)
     _write_rest(after, batch, at)
     turn = batch.turn.row.turn_id if batch.turn is not None else ""
@@ -56,7 +54,6 @@ def commit(tables: Tables, batch: Batch, at: float, stamp: Stamp) -> tuple[Table
         session_version=session.version if session is not None else 0,
         last_sequence=session.last_sequence if session is not None else 0,
         inbox_left=len(after.inbox_of(turn)) if turn else 0,
-        claimed=claimed,
     )
 
 
@@ -297,22 +294,6 @@ def _leased(row: CallRow, worker_id: str, instance_id: str) -> CallRow:
     )
 
 
-def _claim(tables: Tables, claim: Claim | None, at: float) -> tuple[CallRow, ...]:
-    if claim is None:
-        return ()
-    served = [
-        row
-        for row in tables.calls.values()
-        if row.state is CallState.QUEUED
-        and row.available_at <= at
-        and row.name in claim.names
-        and set(row.scopes) & set(claim.scopes)
-    ]
-    claimed = tuple(_leased(row, claim.worker_id, claim.instance_id) for row in served[: claim.limit])
-    tables.calls.update({row.call_id: row for row in claimed})
-    return claimed
-
-
 # -- the inbox and the rest ----------------------------------------------------------------------
 
 
@@ -329,7 +310,7 @@ def _write_inbox(tables: Tables, batch: Batch) -> None:
             tables.inbox[row.turn_id, n] = replace(row, n=n)
     for write in turn_writes(batch):
         left = tables.inbox_of(write.row.turn_id)
-        if left and (write.ends or write.rests):
+        if left and write.ends:
             raise Conflict(ConflictKind.INBOX, f"the turn was not fed {len(left)} rows of its inbox")
 
 

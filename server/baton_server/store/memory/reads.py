@@ -20,6 +20,7 @@ from baton_server.ports.store import (
     SessionRow,
     TimerRow,
     TurnRow,
+    Waiting,
 )
 from baton_server.store.memory.tables import Tables
 
@@ -204,14 +205,6 @@ class MemoryCalls(_Reads):
         ]
         return found[: page.size]
 
-    async def leased(self) -> Sequence[CallRow]:
-        """List all LEASED calls."""
-        return [row for row in await self._open() if row.state is CallState.LEASED]
-
-    async def queued_names(self) -> Sequence[str]:
-        """List the distinct names of QUEUED calls."""
-        return sorted({row.name for row in await self._open() if row.state is CallState.QUEUED})
-
     async def _open(self) -> list[CallRow]:
         rows = (await self._now()).calls.values()
         return [row for row in rows if row.state is not CallState.SETTLED]
@@ -258,9 +251,14 @@ class MemoryDocuments(_Reads):
 class MemoryInbox(_Reads):
     """Reads of what reached turns."""
 
-    async def rows(self, turn_id: str) -> Sequence[InboxRow]:
+    async def rows(self, turn_id: str, after: int = 0) -> Sequence[InboxRow]:
         """List what a turn was not fed yet, in order."""
-        return (await self._now()).inbox_of(turn_id)
+        return [row for row in (await self._now()).inbox_of(turn_id) if row.n > after]
+
+    async def waiting(self, turn_id: str) -> Waiting:
+        """Count what a turn was not fed yet."""
+        rows = (await self._now()).inbox_of(turn_id)
+        return Waiting(len(rows), sum(len(row.data) for row in rows))
 
 
 class MemoryRequests(_Reads):

@@ -18,6 +18,7 @@ from baton_server.ports.store import (
     SessionRow,
     TimerRow,
     TurnRow,
+    Waiting,
 )
 from baton_server.store.sql import rows
 from baton_server.store.sql.rows import Params, Row
@@ -195,14 +196,6 @@ class SqlCalls:
         sql = self._sql.open_everywhere_after if page.after else self._sql.open_everywhere
         return [rows.call(row) for row in await self._ask(sql, given)]
 
-    async def leased(self) -> Sequence[CallRow]:
-        """List all LEASED calls."""
-        return [rows.call(row) for row in await self._ask(self._sql.leased, {})]
-
-    async def queued_names(self) -> Sequence[str]:
-        """List the distinct names of QUEUED calls."""
-        return [row[0] for row in await self._ask(self._sql.queued_names, {})]
-
 
 class SqlAgents:
     """Reads of kept agents."""
@@ -252,9 +245,15 @@ class SqlInbox:
     def __init__(self, ask: Ask, queries: Queries) -> None:
         self._ask, self._sql = ask, queries.rest
 
-    async def rows(self, turn_id: str) -> Sequence[InboxRow]:
+    async def rows(self, turn_id: str, after: int = 0) -> Sequence[InboxRow]:
         """List what a turn was not fed yet, in order."""
-        return [rows.inbox(row) for row in await self._ask(self._sql.inbox, {"turn_id": turn_id})]
+        found = await self._ask(self._sql.inbox, {"turn_id": turn_id, "after": after})
+        return [rows.inbox(row) for row in found]
+
+    async def waiting(self, turn_id: str) -> Waiting:
+        """Count what a turn was not fed yet."""
+        ((count, size),) = await self._ask(self._sql.inbox_waiting, {"turn_id": turn_id})
+        return Waiting(count, size)
 
 
 class SqlRequests:

@@ -14,6 +14,7 @@ from google.protobuf.duration_pb2 import Duration
 from google.protobuf.message import Message
 
 from baton_server.core.errors import Failure, FieldViolation, Reason, Refused
+from baton_server.wire.errors import violations_message
 from baton_server.wire.times import read_duration
 
 ID_CHARACTERS = 128
@@ -160,8 +161,11 @@ class Violations:
         """Raise Refused with INVALID_REQUEST and all that was found, if anything was."""
         if self._found:
             count = len(self._found)
-            message = "1 field is wrong" if count == 1 else f"{count} fields are wrong"
-            failure = Failure(reason=Reason.INVALID_REQUEST, message=message, metadata={"fields": str(count)})
+            failure = Failure(
+                reason=Reason.INVALID_REQUEST,
+                message=violations_message(self._found),
+                metadata={"fields": str(count)},
+            )
             raise Refused(failure, tuple(self._found))
 
 

@@ -8,7 +8,7 @@ from baton_server.store.sql.applying.step import Step
 
 
 def write_calls(step: Step) -> None:
-    """Open, settle, take back, hand out, claim: in this order, so that one batch can do several."""
+    """Open, settle, take back, hand out: in this order, so that one batch can do several."""
     batch, sql = step.batch, step.sql.calls
     if batch.calls_opened:
         opened = [rows.new_call_params(row, step.at) for row in batch.calls_opened]
@@ -43,7 +43,6 @@ def write_calls(step: Step) -> None:
                 ConflictKind.CALL,
                 f"the call {lease.call_id!r} cannot be leased as attempt {lease.attempt}",
             )
-    _claim(step)
 
 
 def _check_open(step: Step, call_id: str, attempt: int) -> None:
@@ -55,21 +54,3 @@ def _check_open(step: Step, call_id: str, attempt: int) -> None:
             ConflictKind.CALL,
             f"the call {call_id!r} is {found[0]} at attempt {found[1]}, not leased at {attempt}",
         )
-
-
-def _claim(step: Step) -> None:
-    claim = step.batch.claim
-    if claim is None:
-        return
-    wanted = {"scopes": rows.texts(claim.scopes), "at": step.at, "limit": claim.limit}
-    waiting = [
-        row[0]
-        for name in sorted(set(claim.names))
-        for row in step.db.execute(step.sql.calls.claimable, wanted | {"name": name}).fetchall()
-    ]
-    taken = {"worker_id": claim.worker_id, "instance_id": claim.instance_id}
-    found = (
-        step.db.execute(step.sql.calls.claim, taken | {"number": number}).fetchone()
-        for number in sorted(waiting)[: claim.limit]
-    )
-    step.claimed = tuple(rows.call(row) for row in found if row is not None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from baton_server.ports.store import Batch, CallRow, Committed, EventRow
+from baton_server.ports.store import Batch, Committed, EventRow
 from baton_server.store.sql.executor import Executor
 from baton_server.store.sql.statements import Writes
 
@@ -27,7 +27,6 @@ class Step:
     anchors: dict[str, int] = field(default_factory=dict)
     events: tuple[EventRow, ...] = ()
     inbox_left: int = 0
-    claimed: tuple[CallRow, ...] = ()
 
     @property
     def first_sequence(self) -> int:
@@ -44,5 +43,4 @@ class Step:
             session_version=self.session_version,
             last_sequence=self.last_sequence,
             inbox_left=self.inbox_left,
-            claimed=self.claimed,
         )

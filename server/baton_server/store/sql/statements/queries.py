@@ -214,15 +214,6 @@ class _Calls:
         last = select(seen.c.number).where(seen.c.tenant == TENANT, seen.c.call_id == param("after"))
         self.open_everywhere = dialect.compile(everywhere)
         self.open_everywhere_after = dialect.compile(everywhere.where(columns.number > last.scalar_subquery()))
-        self.leased = dialect.compile(
-            rows_of.where(own(table), open_, columns.state == constant(CallState.LEASED)).order_by(columns.number)
-        )
-        self.queued_names = dialect.compile(
-            select(columns.name)
-            .where(own(table), columns.state == constant(CallState.QUEUED))
-            .distinct()
-            .order_by(columns.name)
-        )
 
 
 class _Agents:
@@ -256,9 +247,11 @@ class _Rest:
         documents, contents, requests = schema.documents, schema.contents, schema.requests
         self.document = dialect.compile(select(documents.c.data).where(keyed(documents, "digest")))
         self.content = dialect.compile(select(contents.c.data).where(keyed(contents, "session_id", "digest")))
-        self.inbox = dialect.compile(
-            _all(schema.inbox, rows.INBOX_COLUMNS).where(keyed(schema.inbox, "turn_id")).order_by(schema.inbox.c.n)
-        )
+        inbox = schema.inbox
+        behind = keyed(inbox, "turn_id"), inbox.c.n > param("after")
+        self.inbox = dialect.compile(_all(inbox, rows.INBOX_COLUMNS).where(*behind).order_by(inbox.c.n))
+        size = func.coalesce(func.sum(func.length(inbox.c.data)), number(0))
+        self.inbox_waiting = dialect.compile(select(func.count(), size).where(keyed(inbox, "turn_id")))
         self.request = dialect.compile(
             select(requests.c.digest, requests.c.answer, requests.c.created_at).where(
                 keyed(requests, "rpc", "session_id", "request_id")

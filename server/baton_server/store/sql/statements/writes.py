@@ -8,7 +8,6 @@ from sqlalchemy import (
     and_,
     case,
     delete,
-    exists,
     func,
     not_,
     or_,
@@ -19,7 +18,7 @@ from sqlalchemy import (
 from baton_server.ports.store import CallState
 from baton_server.store.sql import schema
 from baton_server.store.sql.dialect import Dialect
-from baton_server.store.sql.rows import CALL_COLUMNS, DEFAULTS_COLUMNS
+from baton_server.store.sql.rows import DEFAULTS_COLUMNS
 from baton_server.store.sql.statements.words import constant, keyed, number, own, param
 
 
@@ -216,28 +215,6 @@ class _Calls:
                 columns.attempt == param("attempt") - number(1),
             )
             .values(_held(leased) | {"attempt": param("attempt")})
-        )
-        # By one name, in the order of an index: it ends at the limit, however many calls wait.
-        wanted = dialect.elements(param("scopes"))
-        scopes = dialect.elements(columns.scopes).alias("own_scopes")
-        in_scope = select(scopes.c.value).where(scopes.c.value.in_(select(wanted.c.value))).correlate(table)
-        self.claimable = dialect.compile(
-            select(columns.number)
-            .where(
-                keyed(table, "name"),
-                columns.state == queued,
-                columns.available_at <= param("at"),
-                exists(in_scope),
-            )
-            .order_by(columns.number)
-            .limit(param("limit"))
-            .with_for_update(skip_locked=True)
-        )
-        self.claim = dialect.compile(
-            update(table)
-            .where(columns.number == param("number"))
-            .values(_held(leased) | {"attempt": columns.attempt + number(1)})
-            .returning(*(columns[name] for name in CALL_COLUMNS))
         )
 
 

@@ -1,0 +1,69 @@
+"""The lists by which open calls are found."""
+
+from __future__ import annotations
+
+import pytest
+from tests.contract.store.builders import (
+    SESSION,
+    call,
+    lease,
+    leased,
+    new_session,
+    opened,
+    running,
+    settle,
+)
+
+from baton_server.ports.store import (
+    Batch,
+    Page,
+    Settled,
+    Store,
+)
+
+
+async def test_open_calls_of_a_session_are_listed_in_call_order(store: Store) -> None:
+    """Queued and leased ones, in the order in which they were opened."""
+    await running(store)
+    await store.commit(opened(call("call_3"), call("call_1"), call("call_2")))
+    await store.commit(new_session("sess_2"))
+    await store.commit(opened(call("call_9", session_id="sess_2"), session_id="sess_2"))
+    await store.commit(lease("call_2", 1))
+    await store.commit(settle("call_1"))
+
+    assert [row.call_id for row in await store.calls.open_in(SESSION)] == ["call_3", "call_2"]
+    assert [row.call_id for row in await leased(store)] == ["call_2"]
+
+
+@pytest.mark.parametrize("size", range(1, 7))
+async def test_open_calls_everywhere_are_listed_to_the_end(store: Store, size: int) -> None:
+    """Pages of every size show each open call once, oldest first; a token may name a call that settled since."""
+    await store.commit(new_session("sess_2"))
+    await running(store)
+    for n in (4, 2, 5, 1, 3):
+        session_id = SESSION if n % 2 else "sess_2"
+        await store.commit(opened(call(f"call_{n}", session_id=session_id), session_id=session_id))
+
+    seen: list[str] = []
+    after = ""
+    while page := await store.calls.open_everywhere(Page(size=size, after=after)):
+        assert len(page) <= size
+        seen += [row.call_id for row in page]
+        after = seen[-1]
+        await store.commit(Batch(session_id=SESSION, calls_settled=(Settled(call_id=after),)))
+
+    assert seen == ["call_4", "call_2", "call_5", "call_1", "call_3"]
+
+
+async def test_open_calls_everywhere_are_filtered(store: Store) -> None:
+    """By name and by scope; empty filters let everything through."""
+    await running(store)
+    await store.commit(opened(call("call_1", "f", ("a", "b")), call("call_2", "g", ("b",)), call("call_3", "f", ())))
+
+    async def listed(names: tuple[str, ...] = (), scopes: tuple[str, ...] = ()) -> list[str]:
+        return [row.call_id for row in await store.calls.open_everywhere(Page(size=9), names, scopes)]
+
+    assert await listed() == ["call_1", "call_2", "call_3"]
+    assert await listed(("f",)) == ["call_1", "call_3"]
+    assert await listed((), ("b", "c")) == ["call_1", "call_2"]
+    assert await listed(("f", "g"), ("a",)) == ["call_1"]
