@@ -92,9 +92,10 @@ async def begins(reading: asyncio.Future[Streamed], grown: asyncio.Event) -> Non
 
 async def persisted(home: House, request: runner_pb2.RunStreamedRequest, grown: asyncio.Event) -> Streamed:
     """Send a streamed run until it comes to its end: a channel may not know yet that its server has died."""
-    while (seen := await streamed(home, request, grown)).cut:
-        await asyncio.sleep(0)
-    return seen
+    while True:
+        seen = await streamed(home, request, grown)
+        if not seen.cut:
+            return seen
 
 
 def _take(seen: Streamed, part: event_pb2.StreamPart, grown: asyncio.Event) -> None:
