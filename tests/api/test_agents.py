@@ -1,6 +1,8 @@
 """Kept agents: revisions that never change, and updates that do not overwrite each other."""
 
 import asyncio
+import base64
+import json
 from typing import Any
 
 import grpc
@@ -158,3 +160,18 @@ async def _pages(rpc: Any, request: Any) -> list[pb.AgentRevision]:
         if not answer.next_page_token:
             return found
         request.page_token = answer.next_page_token
+
+
+async def test_a_token_that_no_list_gave_is_refused(serve: Serve) -> None:
+    """Whatever it holds: no revision, or nesting without end."""
+    client = (await serve()).client
+    kept = await create(client)
+    await update(client, kept.agent_id)
+    request = pb.ListAgentRevisionsRequest(agent_id=kept.agent_id, page_size=1)
+    token = (await soon(client.agents.ListAgentRevisions(request))).next_page_token
+    filters, after = json.loads(base64.urlsafe_b64decode(token))
+    assert after == "2"
+
+    for forged in (json.dumps([filters, "no number"]), json.dumps([filters, "-1"]), "[" * 60_000, "no JSON"):
+        request.page_token = base64.urlsafe_b64encode(forged.encode()).decode()
+        assert (await refused(client.agents.ListAgentRevisions(request))).reason == "PAGE_TOKEN_INVALID"

@@ -1,5 +1,6 @@
 """Items: put into the history and taken out of it, without a turn and without touching one that runs."""
 
+import asyncio
 import json
 from typing import Any
 
@@ -13,6 +14,7 @@ from tests.api.calling import (
     history_is_well_formed,
     kinds,
     refused,
+    result_for,
     soon,
     text_of,
     told,
@@ -208,3 +210,34 @@ async def test_items_of_a_turn_that_is_not_there_are_refused(serve: Serve) -> No
 
     for turn_id in ("turn_none", other.turn.turn_id):
         assert (await refused(served.client.items(made.session_id, turn_id=turn_id))).reason == "TURN_NOT_FOUND"
+
+
+async def test_removing_all_leaves_a_running_turn_whole(serve: Serve) -> None:
+    """Its call stays until its output has come: no output stands in the history without its call."""
+    served = await serve(say("one"), calls(KYOTO), say("two"), say("three"))
+    client = served.client
+    made = await client.session(agent=helper("get_weather"))
+    await client.run(session_id=made.session_id, text="a")
+    (action,) = (await client.run(session_id=made.session_id, text="b")).required_actions
+
+    removed = await remove(client, made.session_id, all=True)
+
+    assert [text_of(item) for item in removed.items] == ["a", "one"]
+    await client.submit(made.session_id, result_for(action, output="18 °C"))
+    await client.rest(made.session_id)
+    assert (await history(client, made.session_id))[0] == "b"
+    await client.run(session_id=made.session_id, text="c")
+    types = [item.get("type", "message") for item in served.model.input_of(3)]
+    assert types == ["message", "function_call", "function_call_output", "message", "message"]
+
+
+async def test_of_removals_at_once_each_takes_its_own(serve: Serve) -> None:
+    """Three that pop the newest item get three different ones."""
+    client = (await serve()).client
+    made = await client.session()
+    await add(client, made.session_id, *(user(text) for text in "abcd"))
+
+    popped = await asyncio.gather(*(remove(client, made.session_id, last=1) for _ in range(3)))
+
+    assert sorted(text_of(item) for answer in popped for item in answer.items) == ["b", "c", "d"]
+    assert await history(client, made.session_id) == ["a"]

@@ -11,10 +11,11 @@ from tests.api.calling import (
     helper,
     kinds,
     refused,
+    run_request,
     soon,
 )
 from tests.api.conftest import Serve
-from tests.support.scripted_model import Reply, calls, fail, say
+from tests.support.scripted_model import PATIENCE_S, Gate, Reply, calls, fail, say
 
 from baton.v1 import agent_pb2, error_pb2, event_pb2, item_pb2
 from baton.v1 import session_pb2 as pb
@@ -185,3 +186,36 @@ async def test_a_model_that_breaks_in_the_server_is_told_by_an_error_id(serve: S
     assert failed.turn.error.metadata["error_id"] in failed.turn.error.message
     assert "script" not in failed.turn.error.message
     assert (await served.client.get(made.session_id)).status == pb.SESSION_STATUS_IDLE
+
+
+async def test_a_stop_of_the_server_cancels_no_turn(serve: Serve) -> None:
+    """It is the server that goes, not the caller: the next process completes the turn."""
+    gate = Gate()
+    served = await serve(say("one", gate))
+    made = await served.client.session()
+    call = served.client.runner.Run(run_request(session_id=made.session_id, cancel_on_disconnect=True))
+    reading = asyncio.ensure_future(call.code())
+    await gate.reached()
+
+    served = await serve(say("Done."))
+
+    assert await soon(reading) is not grpc.StatusCode.OK
+    events = await served.client.rest(made.session_id)
+    assert "cancel_requested" not in kinds(events)
+    assert kinds(events)[-2:] == ["turn_completed", "session_idle"]
+
+
+async def test_the_grace_of_an_unserved_call_is_not_prolonged_by_other_events(serve: Serve) -> None:
+    """A session into which others write all the time rests when its turn does."""
+    served = await serve(calls(("get_weather", '{"city":"Kyoto"}')))
+    made = await served.client.session(agent=helper("get_weather"))
+    grace = {"unserved_grace": {"nanos": 200_000_000}}
+    running = asyncio.ensure_future(served.client.run(session_id=made.session_id, run_config=grace))
+
+    async with asyncio.timeout(PATIENCE_S):
+        while not running.done():
+            item = '[{"role":"user","content":"more"}]'
+            given = pb.AddItemsRequest(request_id=fresh(), session_id=made.session_id, items_json=item)
+            await served.client.sessions.AddItems(given)
+
+    assert len((await running).required_actions) == 1

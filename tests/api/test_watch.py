@@ -1,10 +1,15 @@
 """Watch: the log from any point, gap-free, then what happens, until the caller wants no more."""
 
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
 import grpc
 import pytest
 from tests.api.calling import (
     Client,
     attach,
+    client_of,
     events_in,
     everything,
     frame,
@@ -18,10 +23,14 @@ from tests.api.calling import (
     until,
 )
 from tests.api.conftest import Serve, Served
-from tests.support.scripted_model import Gate, calls, say
+from tests.support.scripted_model import Gate, calls, message, say
+from tests.support.server import server
 
 from baton.v1 import event_pb2
 from baton.v1 import session_pb2 as pb
+from baton_server.core.inputs import ModelReplied
+from baton_server.core.responses import read_item
+from baton_server.ports.model import ModelRequest, TextDelta
 
 KYOTO = ("get_weather", '{"city":"Kyoto"}')
 
@@ -275,3 +284,40 @@ async def test_pages_of_events_go_to_the_end_however_large_they_are(serve: Serve
 
 async def _add(client: Client, session_id: str, items_json: str) -> None:
     await client.sessions.AddItems(pb.AddItemsRequest(request_id=fresh(), session_id=session_id, items_json=items_json))
+
+
+class Rambling:
+    """A model that writes until it is told to stop."""
+
+    def __init__(self) -> None:
+        self.enough = asyncio.Event()
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[TextDelta | ModelReplied]:
+        """Implement `ports.model.Model`."""
+        text = ""
+        while not self.enough.is_set():
+            yield TextDelta(output_index=0, part_index=0, text="word ")
+            text += "word "
+            await asyncio.sleep(0)
+        yield ModelReplied(round=request.round, items=(read_item(message(text)),))
+
+    async def close(self) -> None:
+        """Implement `ports.model.Model`."""
+
+
+async def test_heartbeats_come_while_fragments_are_passed_over(tmp_path: Path) -> None:
+    """What goes on without being sent does not count as a sign of life."""
+    model = Rambling()
+    async with server(tmp_path, model, heartbeat_s=0.1) as baton, client_of(baton) as client:
+        made = await client.session()
+        watch = client.sessions.Watch(
+            pb.WatchRequest(session_id=made.session_id, follow=pb.FOLLOW_FOREVER, deltas=event_pb2.DELTA_LEVEL_NONE)
+        )
+        await client.submit(made.session_id, "ramble")
+        await until(watch, "turn_in_progress")
+
+        await until(watch, "heartbeat")
+        await until(watch, "heartbeat")
+
+        model.enough.set()
+        await until(watch, "turn_completed")

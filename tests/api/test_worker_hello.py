@@ -241,7 +241,7 @@ async def test_a_function_that_nobody_declares_is_refused(stage: Stage) -> None:
     """Not even by a worker in a scope that the session does not look into."""
     await stage.worker(handlers=[{"name": "f", "parameters_json": CITY}], scopes=["other"])
 
-    with pytest.raises(grpc.aio.AioRpcError, match="no worker that is attached"):
+    with pytest.raises(grpc.aio.AioRpcError, match="no attached worker declares any"):
         await stage.turn([("f", "{}")], tools=[{"function": {"name": "f"}}])
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from baton_server.app.ended import MAX_CHARACTERS, MAX_TURNS, EndedTurns
-from baton_server.core.agents import Agent, Pinned, RunConfig
+from baton_server.core.agents import Agent, FunctionTool, Pinned, RunConfig
 from baton_server.core.events import TurnSnapshot, TurnStatus
 from baton_server.core.items import Item, ItemStatus, Message, Role
 from baton_server.core.state import TurnState
@@ -78,3 +78,20 @@ def test_only_the_latest_are_kept() -> None:
     assert ended.state(row("turn_0")) is None
     assert ended.state(row("turn_1")) is not None
     assert ended.state(row(f"turn_{MAX_TURNS}")) is not None
+
+
+def test_all_that_a_turn_holds_counts() -> None:
+    """Its agent and its output too: a turn of few words may run with an agent of many."""
+    long = "x" * MAX_CHARACTERS
+    agents = (
+        Agent(name="a", instructions=long),
+        Agent(name="a", functions=(FunctionTool(name="f", parameters_json=long),)),
+        Agent(name="a", functions=(FunctionTool(name="f", description=long),)),
+    )
+    large = [replace(state(), pinned=Pinned(agent=agent, config=RunConfig())) for agent in agents]
+    large.append(replace(state(), output=long))
+    ended = EndedTurns()
+
+    for made in large:
+        ended.keep(row(), made)
+        assert ended.state(row()) is None

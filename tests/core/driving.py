@@ -180,7 +180,7 @@ class Turn:
         output = (TextPart(text=text),)
         return self.feed(CallSettled(call_id=call_id, settlement=settlement, output=output, **fields))
 
-    def lose(self, call_id: str, attempt: int = 1, *, may_retry: bool) -> list[EventBody]:
+    def lose(self, call_id: str, attempt: int = 1, *, may_retry: bool = True) -> list[EventBody]:
         """Has a worker lose its attempt."""
         return self.feed(AttemptFailed(call_id=call_id, attempt=attempt, worker_id="worker_1", may_retry=may_retry))
 

@@ -16,6 +16,7 @@ from baton_server.core.items import (
     Settlement,
     TextPart,
 )
+from baton_server.core.runner import MAX_LOST_ATTEMPTS
 
 
 def started(*calls: object) -> Turn:
@@ -234,6 +235,23 @@ def test_the_last_lost_attempt_settles_the_call() -> None:
     assert (output.settlement, status) == (Settlement.WORKER_LOST, ItemStatus.FAILED)
     assert output.error is not None
     assert (output.error.reason, output.error.metadata) == (Reason.WORKER_LOST, {"attempts": "3"})
+    assert turn.outputs == [texts.FUNCTION_FAILED]
+
+
+def test_five_losses_settle_a_call_however_often_it_was_delivered() -> None:
+    """Attempts that were given back between them leave no loss behind, and do not count as one."""
+    turn = started(call())
+    (call_id,) = turn.open
+
+    for attempt in (3, 4, 9, 12):
+        assert names(turn.lose(call_id, attempt)) == ["AttemptLost"]
+    events = turn.lose(call_id, 20)
+
+    assert names(events) == ["AttemptLost", "ItemAdded", "SessionInProgress"]
+    assert [event.body.next for event in turn.log if isinstance(event.body, AttemptLost)] == [
+        *[AfterLoss.REDELIVERED] * (MAX_LOST_ATTEMPTS - 1),
+        AfterLoss.FAILED,
+    ]
     assert turn.outputs == [texts.FUNCTION_FAILED]
 
 

@@ -31,15 +31,22 @@ def stale(row: CallRow, attempt: int) -> Failure:
     )
 
 
-async def discard(runtime: Runtime, row: CallRow, given: CallSettled, failure: Failure) -> None:
-    """Record that a result was not taken, once; a session that is gone needs no record."""
+async def discard(runtime: Runtime, row: CallRow, given: CallSettled, failure: Failure) -> Failure:
+    """Record that a result was not taken, once; a session that is gone needs no record.
+
+    Returns what is said about it: what was said the first time, where it comes again.
+    """
     key = (given.call_id, given.attempt, given.digest)
+    known = runtime.discarded.get(key)
+    if known is not None:
+        return known
     runtime.discarded.put(key, failure)
     try:
         await _record(runtime, row, given, failure)
     except BaseException:
         runtime.discarded.discard(key)
         raise
+    return failure
 
 
 async def _record(runtime: Runtime, row: CallRow, given: CallSettled, failure: Failure) -> None:
@@ -78,8 +85,7 @@ async def late_ack(runtime: Runtime, given: CallSettled) -> Ack:
     if settled_by_this and row.result_digest == given.digest:
         return Ack(call_id=given.call_id, attempt=given.attempt, verdict=ResultVerdict.DURABLE)
     failure = stale(row, given.attempt)
-    await discard(runtime, row, given, failure)
-    return _discarded(given, failure)
+    return _discarded(given, await discard(runtime, row, given, failure))
 
 
 def _discarded(given: CallSettled, failure: Failure) -> Ack:

@@ -10,8 +10,9 @@ from baton_server.core.errors import Reason, Refused, refuse
 from baton_server.ports.store import InboxRow
 
 MAX_WAITING = 256
-MAX_WAITING_BYTES = 16 * 1024 * 1024
-"""What may wait for one turn (PROTOCOL.md §5): batches of messages, and their bytes; one batch alone may exceed it."""
+MAX_WAITING_BYTES = 2 * 16 * 1024 * 1024
+"""What may wait for one turn (PROTOCOL.md §5): batches of messages, and 16 MiB of them, each of whose texts stands in
+the inbox twice. One batch that waits alone may be as large as any."""
 
 
 class Steering:
@@ -28,10 +29,12 @@ class Steering:
             yield
             return
         coming = self._coming.setdefault(row.turn_id, [])
-        coming.append(len(row.data))  # before the look at the store, so that none of those who look at once is missed
+        coming.append(len(row.data))
+        # Counted before the look at the store: who is written meanwhile may count twice, and nobody is missed.
+        count, size = len(coming), sum(coming)
         try:
             waiting = await self._runtime.store.inbox.waiting(row.turn_id)
-            rows, size = waiting.rows + len(coming), waiting.bytes + sum(coming)
+            rows, size = waiting.rows + count, waiting.bytes + size
             if rows > MAX_WAITING or (rows > 1 and size > MAX_WAITING_BYTES):
                 raise crowded(row.turn_id)
             yield
@@ -45,7 +48,7 @@ def crowded(turn_id: str) -> Refused:
     """Say that a turn takes no more messages for now."""
     return refuse(
         Reason.SESSION_BUSY,
-        f"As many messages as may ({MAX_WAITING} batches, {MAX_WAITING_BYTES} bytes) wait to join the turn {turn_id}. "
-        "Try again once its next model request has taken them, or say QUEUE.",
+        f"{MAX_WAITING} batches of messages, or 16 MiB of them, wait to join the turn {turn_id}. Try again once its "
+        "next model request has taken them, or say QUEUE.",
         turn_id=turn_id,
     )

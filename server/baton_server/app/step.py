@@ -160,6 +160,7 @@ class Step:
     def _break(self, gathered: Gathered, mailbox: Sequence[Mail]) -> None:
         """End a turn over what cannot be fed, which goes with it."""
         self._consumed.extend((row.turn_id, row.n) for row in gathered.unread)
+        self._from_inbox.update(self.state.open_calls)  # what cannot be fed may have settled any of them
         self.answers.extend((mail, False) for mail in mailbox)
         error_id = self._runtime.ids.new("err")
         message = f"The server failed to take in what came for the turn. Report {error_id}, which is in its log."

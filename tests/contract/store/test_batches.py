@@ -216,7 +216,7 @@ async def test_closed_store_refuses_everything(store: Store) -> None:
         store.turns.unfinished(),
         store.events.of_turn("t"),
         store.items.history("s", 1),
-        store.calls.leased(),
+        store.calls.open_in("s"),
         store.agents.newest(page),
         store.documents.document("d"),
         store.inbox.rows("t"),

@@ -335,7 +335,9 @@ class Hello(_message.Message):
 
     @_builtins.property
     def handlers(self) -> _containers.RepeatedCompositeFieldContainer[Global___HandlerSpec]:
-        """What it serves."""
+        """What it serves. With what Register adds at most 512, and 8 MiB of names, descriptions
+        and parameters; beyond that HANDLER_INVALID (problem "too_many"), and the others stay.
+        """
 
     @_builtins.property
     def held(self) -> _containers.RepeatedCompositeFieldContainer[Global___HeldAttempt]:
@@ -599,7 +601,7 @@ class Register(_message.Message):
     HANDLERS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def handlers(self) -> _containers.RepeatedCompositeFieldContainer[Global___HandlerSpec]:
-        """What is served from now on."""
+        """What is served from now on. Bounded together with Hello's."""
 
     def __init__(
         self,

@@ -66,6 +66,7 @@ class _IfBusyEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_IfBusy.ValueTy
     IF_BUSY_STEER: _IfBusy.ValueType  # 1
     """It joins the running turn before its next request, after the outputs if the turn
     waits. If the turn ends first, also by a failure or a cancel, it starts the next one.
+    While 256 batches or 16 MiB wait to join a turn, more is refused: SESSION_BUSY.
     """
     IF_BUSY_QUEUE: _IfBusy.ValueType  # 2
     """It starts a turn of its own after this one."""
@@ -80,6 +81,7 @@ IF_BUSY_UNSPECIFIED: IfBusy.ValueType  # 0
 IF_BUSY_STEER: IfBusy.ValueType  # 1
 """It joins the running turn before its next request, after the outputs if the turn
 waits. If the turn ends first, also by a failure or a cancel, it starts the next one.
+While 256 batches or 16 MiB wait to join a turn, more is refused: SESSION_BUSY.
 """
 IF_BUSY_QUEUE: IfBusy.ValueType  # 2
 """It starts a turn of its own after this one."""
