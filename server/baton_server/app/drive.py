@@ -22,7 +22,7 @@ from baton_server.app.runtime import Runtime
 from baton_server.app.step import CANCEL_TIMER, Following, Gathered, Step
 from baton_server.app.turn import Driven, Glimpse, Mail, started_row
 from baton_server.core.commands import CallModel, StopCalls, pending
-from baton_server.core.events import CancelMode, TurnStatus
+from baton_server.core.events import TERMINAL, CancelMode, TurnStatus
 from baton_server.core.inputs import CallSettled, GraceOver, Input, Steered
 from baton_server.core.state import Phase, TurnState
 from baton_server.ports.bus import Part
@@ -118,6 +118,11 @@ class Driver:
             self._calm.clear()
             await self._calm.wait()
 
+    def _busy(self) -> bool:
+        asking = any(driven.asking or driven.mailbox for driven in self._turns.values())
+        held_by = (lease.worker for _, lease in self.dispatcher.leases)
+        return asking or any(worker is not None and worker.lost_at is None for worker in held_by)
+
     def eased(self) -> None:
         """Have `quiet` look again: less may go on than before."""
         self._calm.set()
@@ -182,10 +187,7 @@ class Driver:
                 step.end(await self._following(driven))
             done = await self._runtime.store.commit(step.batch())
         except BaseException as error:
-            if isinstance(error, StoreUnavailable):
-                driven.in_doubt += tuple(call.call_id for call in step.recording.opened)
-            self._undo(driven, step, mailbox)
-            self._count_fault(driven, error)
+            self._undo(driven, step, mailbox, error)
             raise
         driven.faults = 0
         self._committed(driven, step, done)
@@ -197,7 +199,7 @@ class Driver:
         try:
             if driven.faults >= MAX_FAULTS:
                 unread = await self._runtime.store.inbox.rows(driven.turn_id)
-                return Gathered(rows=(), unread=unread, messages=(), begins=False, takes_messages=False, broken=True)
+                return Gathered(broken=True, unread=unread)
             fed, messages = await self._rows(driven) if look else ([], driven.waiting)
             begins = state.phase is Phase.QUEUED and await self._is_active(driven, state)
         except BaseException as error:
@@ -246,11 +248,14 @@ class Driver:
         if not isinstance(error, Conflict | StoreUnavailable | asyncio.CancelledError):
             driven.faults += 1
 
-    def _undo(self, driven: Driven, step: Step, mailbox: list[Mail]) -> None:
+    def _undo(self, driven: Driven, step: Step, mailbox: list[Mail], error: BaseException) -> None:
         for reservation in step.reserved.values():
             self.dispatcher.release(reservation)
         driven.mailbox[:0] = mailbox
         driven.drop()
+        if isinstance(error, StoreUnavailable):  # it may be on disk all the same
+            driven.in_doubt += tuple(call.call_id for call in step.recording.opened)
+        self._count_fault(driven, error)
 
     def _committed(self, driven: Driven, step: Step, done: Committed) -> None:
         """Tell everyone what is on disk now."""
@@ -290,8 +295,10 @@ class Driver:
             log.exception("the observer failed; the turn is over all the same", turn_id=driven.turn_id)
 
     def _queue_again(self, step: Step) -> None:
-        """Have calls wait whose attempts were lost. An idle step has them too where an earlier one took them back,
-        with a commit that was reported as failed."""
+        """Have calls wait whose attempts were lost.
+
+        An idle step has them too, where an earlier one took them back by a commit that was reported as failed.
+        """
         for call in step.taken_back():
             self.dispatcher.wait_for_worker(call)
 
@@ -309,11 +316,6 @@ class Driver:
             elif isinstance(command, StopCalls) and driven.grace is None:
                 await self._stop_calls(driven, command)
 
-    def _busy(self) -> bool:
-        asking = any(driven.asking or driven.mailbox for driven in self._turns.values())
-        held_by = (lease.worker for _, lease in self.dispatcher.leases)
-        return asking or any(worker is not None and worker.lost_at is None for worker in held_by)
-
     async def _stop_calls(self, driven: Driven, command: StopCalls) -> None:
         timers = await self._runtime.store.timers.all()
         at = next((t.at for t in timers if (t.turn_id, t.name) == (driven.turn_id, CANCEL_TIMER)), 0.0)
@@ -330,7 +332,7 @@ class Driver:
     async def _load(self, driven: Driven) -> bool:
         """Rebuild the state from the log; False: the turn is over, or gone."""
         row = await self._runtime.store.turns.get(driven.turn_id)
-        if row is None:
+        if row is None or (row.status in TERMINAL and not driven.in_doubt):
             return False
         state = await self.read(row)
         for call_id in driven.in_doubt:

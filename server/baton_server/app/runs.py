@@ -80,6 +80,7 @@ class Runs:
             return await self._start(request, run)
 
         async def again(answer: Mapping[str, Any]) -> Started:
+            self._driver.look(answer["turn_id"])  # its commit may have been reported as failed, and be on disk
             return Started(session_id=answer["session_id"], turn_id=answer["turn_id"], created=False)
 
         return await once(self._runtime, request, attempt, again)

@@ -61,12 +61,12 @@ class Gathered:
     cannot be fed, for a fault of ours, and the turn is to end over it; then `unread` has all rows of the inbox.
     """
 
-    rows: Sequence[tuple[InboxRow, Input]]
-    unread: Sequence[InboxRow] = ()
-    messages: Sequence[tuple[InboxRow, Steered]]
-    begins: bool
-    takes_messages: bool
+    rows: Sequence[tuple[InboxRow, Input]] = ()
+    messages: Sequence[tuple[InboxRow, Steered]] = ()
+    begins: bool = False
+    takes_messages: bool = False
     broken: bool = False
+    unread: Sequence[InboxRow] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +85,8 @@ class Step:
     """What one feeding gave. `replied`: a model's reply is in it, so held-back text goes out with its events.
 
     Called in this order: `feed`, `end` if the turn is over, `batch`; then, once that is on disk, the rest is read.
-    `left`: messages that wait on.
+    `started`: it began the turn. `reserved`: workers set aside for calls that it opened. `requeued`: attempts that it
+    takes back. `left`: messages that wait on. `next_turn_id`: the turn that follows the one that it ended.
     """
 
     def __init__(self, runtime: Runtime, dispatcher: Dispatcher, driven: Driven, state: TurnState) -> None:
@@ -93,18 +94,17 @@ class Step:
         self._runtime, self._dispatcher, self._driven = runtime, dispatcher, driven
         self.state, self.row = state, driven.row
         self.recording = Recording(runtime.codec)
+        self.replied = self.started = False
         self.reserved: dict[str, Reservation] = {}
-        self.replied = False
         self.requeued: list[AttemptFailed] = []
         self.answers: list[tuple[Mail, bool]] = []
+        self.left: list[tuple[InboxRow, Steered]] = []
         self.next_turn_id = ""
         self._known = set(state.calls)
         self._was_waiting = state.status is TurnStatus.WAITING
         self._was_queued = state.phase is Phase.QUEUED
-        self.started = False
-        self.left: list[tuple[InboxRow, Steered]] = []
         self._guards: dict[str, SettleGuard] = {}
-        self._from_inbox: set[str] = set()
+        self._unguarded: set[str] = set()
         self._digests: dict[str, str] = {}
         self._consumed: list[tuple[str, int]] = []
         self._timers: list[TimerRow] = []
@@ -138,7 +138,7 @@ class Step:
     def _row(self, row: InboxRow, given: Input) -> None:
         self._consumed.append((row.turn_id, row.n))
         if isinstance(given, CallSettled):
-            self._from_inbox.add(given.call_id)
+            self._unguarded.add(given.call_id)
         self._feed(given)
 
     def _mail(self, mail: Mail) -> None:
@@ -160,7 +160,7 @@ class Step:
     def _break(self, gathered: Gathered, mailbox: Sequence[Mail]) -> None:
         """End a turn over what cannot be fed, which goes with it."""
         self._consumed.extend((row.turn_id, row.n) for row in gathered.unread)
-        self._from_inbox.update(self.state.open_calls)  # what cannot be fed may have settled any of them
+        self._unguarded.update(self.state.open_calls)  # what cannot be fed may have settled any of them
         self.answers.extend((mail, False) for mail in mailbox)
         error_id = self._runtime.ids.new("err")
         message = f"The server failed to take in what came for the turn. Report {error_id}, which is in its log."
@@ -360,7 +360,7 @@ class Step:
         """
         opened = {call.call_id for call in self.recording.opened}
         for output in self.recording.answered:
-            if output.call_id not in opened and output.call_id not in self._from_inbox:
+            if output.call_id not in opened and output.call_id not in self._unguarded:
                 yield self._guards.get(output.call_id, SettleGuard(call_id=output.call_id))
 
     def _settled(self) -> Iterable[Settled]:

@@ -138,7 +138,10 @@ class Submissions:
             return answer
 
         async def again(answer: Mapping[str, Any]) -> Submitted:
-            return _read(answer)
+            first = _read(answer)
+            for turn_id in {outcome.turn_id for outcome in first.outcomes}:
+                self._driver.look(turn_id)  # the commit may have been reported as failed, and be on disk
+            return first
 
         return await once(self._runtime, request, attempt, again)
 
