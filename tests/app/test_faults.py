@@ -99,6 +99,34 @@ async def test_mail_is_put_back_when_its_commit_fails(tmp_path: Path) -> None:
         await worker.close()
 
 
+async def test_a_run_whose_commit_was_reported_as_failed_goes_on_when_it_is_sent_again(tmp_path: Path) -> None:
+    """The turn is on disk and nobody drives it; the same request finds it, and has it driven."""
+    async with house(tmp_path, ScriptedModel([say("Done.")])) as home:
+        request_id = fresh()
+        home.store.fail("commit", which=lambda batch: batch.turn is not None, written=True)
+        refusal = await refused(home.client.run(request_id=request_id))
+        assert refusal.reason == "UNAVAILABLE"
+
+        answer = await home.client.run(request_id=request_id)
+
+        assert answer.turn.output == "Done."
+
+
+async def test_a_message_whose_commit_was_reported_as_failed_is_answered_when_it_is_sent_again(
+    tmp_path: Path,
+) -> None:
+    """As with a run, for SubmitInput."""
+    async with house(tmp_path, ScriptedModel([say("Done.")])) as home:
+        session = await home.client.session()
+        request_id = fresh()
+        home.store.fail("commit", which=lambda batch: batch.turn is not None, written=True)
+        await refused(home.client.submit(session.session_id, "hello", request_id=request_id))
+
+        await home.client.submit(session.session_id, "hello", request_id=request_id)
+
+        assert "turn_completed" in kinds(await home.client.rest(session.session_id))
+
+
 async def test_a_turn_ends_though_what_follows_could_not_be_read(tmp_path: Path) -> None:
     """The last step is undone, and done again: the turn ends on disk, and the next one begins."""
     gate = Gate()

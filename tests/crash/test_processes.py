@@ -72,11 +72,12 @@ async def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
     assert str(store) in line
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
 async def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     """One line says so, before anyone connects."""
-    folder = tmp_path / "closed"
-    folder.mkdir(mode=0o555)
+    folder = Path("/sys")  # the kernel lets nobody make a file there; root may write into any other folder
+    if os.geteuid() != 0:
+        folder = tmp_path / "closed"
+        folder.mkdir(mode=0o555)
     (line,) = await refused(folder / "baton.db")
     assert str(folder) in line
     assert "ermission denied" in line

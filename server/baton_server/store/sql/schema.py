@@ -190,16 +190,7 @@ calls = Table(
     Index(None, "tenant", "session_id", "number"),
 )
 _open: ColumnElement[bool] = literal_column("state <> 'settled'")
-_queued: ColumnElement[bool] = literal_column("state = 'queued'")
 Index("calls_open", calls.c.tenant, calls.c.number, sqlite_where=_open, postgresql_where=_open)
-Index(
-    "calls_queued",
-    calls.c.tenant,
-    calls.c.name,
-    calls.c.number,
-    sqlite_where=_queued,
-    postgresql_where=_queued,
-)
 
 inbox = Table(
     "inbox",

@@ -178,13 +178,6 @@ def _calls() -> None:
         sqlite_where=sa.text("state <> 'settled'"),
         postgresql_where=sa.text("state <> 'settled'"),
     )
-    op.create_index(
-        "calls_queued",
-        "calls",
-        ["tenant", "name", "number"],
-        sqlite_where=sa.text("state = 'queued'"),
-        postgresql_where=sa.text("state = 'queued'"),
-    )
 
 
 def _inbox() -> None:
