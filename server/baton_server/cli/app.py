@@ -1,37 +1,32 @@
-"""The commands, one function each."""
+"""The commands, in the order in which a person meets them."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from importlib.metadata import version as installed_version
 
 import typer
-from rich.console import Console
 
-from baton_server.cli.demo import run_demo
+from baton_server.cli.demo import demo
+from baton_server.cli.exits import CODES_HELP
 from baton_server.cli.serve import serve
-from baton_server.main import VERSION
 
 app = typer.Typer(
     name="baton",
     help="Baton, a gRPC runtime for LLM agents: the loop runs in one server, functions run where you host them.",
+    epilog=CODES_HELP,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command()(serve)
+
+START, USE, LOOK = "Start", "Talk to agents", "Look and answer"
+"""Headings in --help."""
+
+app.command(rich_help_panel=START)(serve)
+app.command(rich_help_panel=START)(demo)
 
 
-@app.command()
-def demo(
-    plain: Annotated[bool, typer.Option("--plain", help="No colours, one fact per line.")] = False,
-) -> None:
-    """Show the main job: a server, a worker, a turn that survives the server's death.
-
-    With OPENAI_API_KEY in the environment it asks the real model, otherwise the built-in one.
-    """
-    raise typer.Exit(run_demo(Console(no_color=plain, highlight=False)))
-
-
-@app.command()
+@app.command(rich_help_panel=START)
 def version() -> None:
     """Print the version."""
-    typer.echo(VERSION)
+    typer.echo(installed_version("baton-runtime"))

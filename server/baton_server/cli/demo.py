@@ -16,7 +16,9 @@ import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
+from typing import Annotated
 
+import typer
 from rich.console import Console
 
 from baton import (
@@ -48,8 +50,17 @@ class DemoFailed(Exception):
     """The demo did not come to its end; the message says where."""
 
 
-def run_demo(console: Console) -> int:
-    """Run the demo; returns the exit code of the command."""
+def demo(
+    plain: Annotated[bool, typer.Option("--plain", help="No colours, one fact per line.")] = False,
+) -> None:
+    """Show the main job: a server, a worker, a turn that survives the server's death.
+
+    With OPENAI_API_KEY in the environment it asks the real model, otherwise the built-in one.
+    """
+    raise typer.Exit(_run(Console(no_color=plain, highlight=False)))
+
+
+def _run(console: Console) -> int:
     # The client tells of broken connections; here they are the point, and are shown as steps.
     logging.getLogger("baton").setLevel(logging.ERROR)
     try:

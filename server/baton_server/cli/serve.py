@@ -5,20 +5,15 @@ from __future__ import annotations
 import asyncio
 import os
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from baton_server.api.server import AddressInUse
-from baton_server.config import CONFIG_VARIABLE, WrongSettings, settings_of
-from baton_server.main import Baton
-from baton_server.main import serve as run_server
-from baton_server.ports.store import StoreUnavailable
-from baton_server.store.sqlite import StoreHeld
-from baton_server.telemetry.logging import configure
+from baton_server.cli.exits import ExitCode
+from baton_server.cli.terminal import fail
 
-CANNOT_START = 1
-WRONG_SETTINGS = 2
+if TYPE_CHECKING:
+    from baton_server.main import Baton
 
 
 def serve(
@@ -36,6 +31,14 @@ def serve(
     a flag wins over the environment, and that over the file. OPENAI_API_KEY and OPENAI_BASE_URL choose the
     model API; without them the built-in demo model answers.
     """
+    # Imported here: the server's libraries take half a second, which no other command should pay.
+    from baton_server.api.server import AddressInUse
+    from baton_server.config import CONFIG_VARIABLE, WrongSettings, settings_of
+    from baton_server.main import serve as run_server
+    from baton_server.ports.store import StoreUnavailable
+    from baton_server.store.sqlite import StoreHeld
+    from baton_server.telemetry.logging import configure
+
     given = {"address": address, "store": store, "default_model": default_model, "log_level": log_level}
     if config is not None:
         os.environ[CONFIG_VARIABLE] = str(config)
@@ -46,12 +49,9 @@ def serve(
             _warn(f"{settings.address} can be reached from elsewhere, and there is no authentication or encryption")
         asyncio.run(run_server(settings, _say))
     except WrongSettings as error:
-        for problem in error.problems:
-            _warn(problem)
-        raise typer.Exit(WRONG_SETTINGS) from None
+        fail(ExitCode.USAGE, *error.problems)
     except (AddressInUse, StoreHeld, StoreUnavailable) as error:
-        _warn(str(error))
-        raise typer.Exit(CANNOT_START) from None
+        fail(ExitCode.FAILED, str(error))
 
 
 def _warn(text: str) -> None:
