@@ -20,19 +20,19 @@ from baton_server.api.server import GrpcServer
 from baton_server.api.session_service import SessionService
 from baton_server.api.session_streams import SessionStreams
 from baton_server.api.views import Views
-from baton_server.app.accept import Acceptance
 from baton_server.app.agents import Agents
-from baton_server.app.dispatch import Dispatcher
-from baton_server.app.drive import Driver
-from baton_server.app.registry import Registry
-from baton_server.app.rest import Rest
+from baton_server.app.calls.dispatch import Dispatcher
+from baton_server.app.calls.registry import Registry
+from baton_server.app.calls.workers import Workers
 from baton_server.app.runs import Runs
 from baton_server.app.runtime import Limits, Runtime
 from baton_server.app.sessions import Sessions
 from baton_server.app.submit import Submissions
 from baton_server.app.sweep import Sweeper
+from baton_server.app.turns.accept import Acceptance
+from baton_server.app.turns.drive import Driver
+from baton_server.app.turns.rest import Rest
 from baton_server.app.watch import Watcher
-from baton_server.app.workers import Workers
 from baton_server.bus.local import LocalBus
 from baton_server.config import OPENAI_MODEL, Settings, WrongSettings
 from baton_server.core.runner import Runner

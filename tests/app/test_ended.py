@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from baton_server.app.ended import MAX_CHARACTERS, MAX_TURNS, EndedTurns
+from baton_server.app.turns.ended import MAX_CHARACTERS, MAX_TURNS, EndedTurns
 from baton_server.core.agents import Agent, FunctionTool, Pinned, RunConfig
 from baton_server.core.events import TurnSnapshot, TurnStatus
 from baton_server.core.items import Item, ItemStatus, Message, Role

@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 import pytest
 
-from baton_server.app.live import LiveRound
 from baton_server.app.runtime import Limits
-from baton_server.app.turn import Driven
+from baton_server.app.turns.live import LiveRound
+from baton_server.app.turns.turn import Driven
 from baton_server.ports.bus import Part, Place
 from baton_server.ports.model import TextDelta
 from baton_server.wire.stream import ProtoParts

@@ -13,8 +13,8 @@ from tests.support.scripted_model import Gate, ScriptedModel, say
 from tests.support.server import server
 
 from baton.v1 import session_pb2
-from baton_server.app.registry import Registry
-from baton_server.app.rest import Rest
+from baton_server.app.calls.registry import Registry
+from baton_server.app.turns.rest import Rest
 from baton_server.ports.store import Store
 
 

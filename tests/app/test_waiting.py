@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from baton_server.app.waiting import WaitingCall, WaitingCalls
+from baton_server.app.calls.waiting import WaitingCall, WaitingCalls
 
 NAMES = ("f", "g")
 SCOPES = (("",), ("a", ""))

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from baton.v1 import agent_pb2, event_pb2, item_pb2, session_pb2
-from baton_server.app.leases import Leased
+from baton_server.app.calls.leases import Leased
 from baton_server.main import Baton
 from baton_server.ports.model import ModelRequest
 from baton_server.ports.store import Store

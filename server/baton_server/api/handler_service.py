@@ -5,9 +5,9 @@ from __future__ import annotations
 from baton.v1 import handler_pb2
 from baton_server.api.rpc import Context, Rpc
 from baton_server.api.worker_stream import WorkerStream
-from baton_server.app.dispatch import Dispatcher
+from baton_server.app.calls.dispatch import Dispatcher
+from baton_server.app.calls.workers import Workers
 from baton_server.app.runtime import Runtime
-from baton_server.app.workers import Workers
 
 
 class HandlerService:

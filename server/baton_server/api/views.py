@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from baton.v1 import event_pb2, runner_pb2, session_pb2
-from baton_server.app.dispatch import Dispatcher
-from baton_server.app.registry import Registry
+from baton_server.app.calls.dispatch import Dispatcher
+from baton_server.app.calls.registry import Registry
 from baton_server.app.runs import Rested
 from baton_server.app.runtime import Runtime
 from baton_server.core.agents import History

@@ -18,11 +18,11 @@ from google.protobuf.message import DecodeError
 
 from baton.v1 import handler_pb2 as pb
 from baton_server.api.rpc import Context, Unreadable, abort
-from baton_server.app.dispatch import Dispatcher
-from baton_server.app.frames import Ack, Deliver, End, Frame, Handler, Held, Leave, ResultVerdict, Stop
-from baton_server.app.registry import Worker
+from baton_server.app.calls.dispatch import Dispatcher
+from baton_server.app.calls.frames import Ack, Deliver, End, Frame, Handler, Held, Leave, ResultVerdict, Stop
+from baton_server.app.calls.registry import Worker
+from baton_server.app.calls.workers import Introduction, Workers
 from baton_server.app.runtime import Runtime
-from baton_server.app.workers import Introduction, Workers
 from baton_server.core.errors import BatonError, Failure, Reason, Refused, refuse
 from baton_server.wire import check
 from baton_server.wire.chunks import Assembler, chunks

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from baton_server.app.recording import Recording
 from baton_server.app.runtime import Runtime
+from baton_server.app.turns.recording import Recording
 from baton_server.ports.bus import Part
 from baton_server.ports.store import Committed
 

@@ -7,15 +7,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from baton_server.app.accept import Acceptance, TurnRequest
-from baton_server.app.drive import Driver
 from baton_server.app.publish import publish
-from baton_server.app.recording import Recording
 from baton_server.app.requests import Request, once
-from baton_server.app.rest import Rest
 from baton_server.app.runtime import Runtime
 from baton_server.app.sessions import AgentSource, Defaults, Sessions
 from baton_server.app.submit import IfBusy, busy
+from baton_server.app.turns.accept import Acceptance, TurnRequest
+from baton_server.app.turns.drive import Driver
+from baton_server.app.turns.recording import Recording
+from baton_server.app.turns.rest import Rest
 from baton_server.app.watch import gone, turn_not_found
 from baton_server.core.agents import Agent, RunConfig
 from baton_server.core.errors import Reason, refuse

@@ -9,9 +9,9 @@ from typing import Any
 
 from baton_server.app.agents import agent_not_found
 from baton_server.app.publish import publish
-from baton_server.app.recording import Recording
 from baton_server.app.requests import Request, once
 from baton_server.app.runtime import Runtime
+from baton_server.app.turns.recording import Recording
 from baton_server.app.watch import gone
 from baton_server.core import ids
 from baton_server.core.agents import Agent, RunConfig

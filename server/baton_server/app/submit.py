@@ -10,15 +10,15 @@ from typing import Any
 
 import structlog
 
-from baton_server.app.accept import Acceptance, NewTurn, TurnRequest
-from baton_server.app.drive import Driver
-from baton_server.app.frames import CancelReason
-from baton_server.app.late import stale
+from baton_server.app.calls.frames import CancelReason
+from baton_server.app.calls.late import stale
 from baton_server.app.publish import publish
-from baton_server.app.recording import Recording
 from baton_server.app.requests import Request, once
 from baton_server.app.runtime import ResultKey, Runtime
-from baton_server.app.steering import Steering
+from baton_server.app.turns.accept import Acceptance, NewTurn, TurnRequest
+from baton_server.app.turns.drive import Driver
+from baton_server.app.turns.recording import Recording
+from baton_server.app.turns.steering import Steering
 from baton_server.app.watch import gone, turn_not_found
 from baton_server.core.agents import RunConfig
 from baton_server.core.errors import BatonError, Failure, Reason, refuse

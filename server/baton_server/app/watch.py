@@ -12,9 +12,9 @@ from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from baton_server.app.drive import Driver
-from baton_server.app.rest import Rest
 from baton_server.app.runtime import Runtime
+from baton_server.app.turns.drive import Driver
+from baton_server.app.turns.rest import Rest
 from baton_server.core.errors import Reason, refuse
 from baton_server.ports.bus import Part, Subscription
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, field, replace
 
-from baton_server.app.live import LiveRound
+from baton_server.app.turns.live import LiveRound
 from baton_server.core.agents import RunConfig
 from baton_server.core.events import TurnStatus
 from baton_server.core.inputs import Input, Steered

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from baton_server.app.registry import Worker
+from baton_server.app.calls.registry import Worker
 from baton_server.app.runtime import Limits
 from baton_server.ports.store import CallRow, CallState
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from baton_server.app.frames import Handler, Link
+from baton_server.app.calls.frames import Handler, Link
 from baton_server.core.errors import Failure, Reason
 
 UNSERVED_REMEMBERED_S = 900.0

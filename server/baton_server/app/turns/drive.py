@@ -13,14 +13,14 @@ from dataclasses import replace
 
 import structlog
 
-from baton_server.app.asking import Asking
-from baton_server.app.dispatch import Dispatcher
-from baton_server.app.ended import EndedTurns
-from baton_server.app.frames import CancelReason
+from baton_server.app.calls.dispatch import Dispatcher
+from baton_server.app.calls.frames import CancelReason
 from baton_server.app.publish import publish
 from baton_server.app.runtime import Runtime
-from baton_server.app.step import CANCEL_TIMER, Following, Gathered, Step
-from baton_server.app.turn import Driven, Glimpse, Mail, started_row
+from baton_server.app.turns.asking import Asking
+from baton_server.app.turns.ended import EndedTurns
+from baton_server.app.turns.step import CANCEL_TIMER, Following, Gathered, Step
+from baton_server.app.turns.turn import Driven, Glimpse, Mail, started_row
 from baton_server.core.commands import CallModel, StopCalls, pending
 from baton_server.core.events import TERMINAL, CancelMode, TurnStatus
 from baton_server.core.inputs import CallSettled, GraceOver, Input, Steered

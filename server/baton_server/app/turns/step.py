@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 
 import structlog
 
-from baton_server.app.dispatch import Dispatcher
-from baton_server.app.recording import Recording
-from baton_server.app.registry import Reservation
+from baton_server.app.calls.dispatch import Dispatcher
+from baton_server.app.calls.registry import Reservation
 from baton_server.app.runtime import Runtime
-from baton_server.app.turn import Driven, Mail
+from baton_server.app.turns.recording import Recording
+from baton_server.app.turns.turn import Driven, Mail
 from baton_server.core import ids
 from baton_server.core.commands import StopCalls, pending
 from baton_server.core.errors import Failure, Reason

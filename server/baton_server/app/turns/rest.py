@@ -9,10 +9,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from baton_server.app.drive import Driver
-from baton_server.app.registry import Registry
+from baton_server.app.calls.registry import Registry
 from baton_server.app.runtime import Runtime
-from baton_server.app.turn import Glimpse
+from baton_server.app.turns.drive import Driver
+from baton_server.app.turns.turn import Glimpse
 from baton_server.core.agents import DEFAULT_UNSERVED_GRACE_S
 from baton_server.core.events import TERMINAL, TurnStatus
 

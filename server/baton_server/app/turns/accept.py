@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from baton_server.app.recording import Recording
-from baton_server.app.registry import Registry
+from baton_server.app.calls.registry import Registry
 from baton_server.app.runtime import Runtime
+from baton_server.app.turns.recording import Recording
 from baton_server.core.agents import Agent, FunctionTool, Pinned, RunConfig
 from baton_server.core.errors import Reason, refuse
 from baton_server.core.events import SessionIdle, SessionInProgress, TurnCreated, TurnSnapshot, TurnStatus

@@ -9,9 +9,9 @@ from dataclasses import replace
 
 import structlog
 
-from baton_server.app.live import LiveRound
 from baton_server.app.runtime import Runtime
-from baton_server.app.turn import Driven
+from baton_server.app.turns.live import LiveRound
+from baton_server.app.turns.turn import Driven
 from baton_server.core.agents import History
 from baton_server.core.errors import Failure, Reason
 from baton_server.core.inputs import Input, ModelFailed, ModelReplied

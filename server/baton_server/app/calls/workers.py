@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import structlog
 
-from baton_server.app.dispatch import Dispatcher
-from baton_server.app.frames import CancelReason, End, Handler, Held, HeldVerdict, Link, Stop
-from baton_server.app.leases import Leased
-from baton_server.app.registry import Registry, Worker
+from baton_server.app.calls.dispatch import Dispatcher
+from baton_server.app.calls.frames import CancelReason, End, Handler, Held, HeldVerdict, Link, Stop
+from baton_server.app.calls.leases import Leased
+from baton_server.app.calls.registry import Registry, Worker
 from baton_server.app.runtime import Runtime
 from baton_server.core.errors import Failure, Reason
 from baton_server.ports.store import CallState

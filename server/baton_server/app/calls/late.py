@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from baton_server.app.frames import Ack, ResultVerdict
+from baton_server.app.calls.frames import Ack, ResultVerdict
 from baton_server.app.publish import publish
-from baton_server.app.recording import Recording
 from baton_server.app.runtime import Runtime
+from baton_server.app.turns.recording import Recording
 from baton_server.core.errors import Failure, Reason
 from baton_server.core.events import ResultDiscarded
 from baton_server.core.inputs import CallSettled

@@ -17,12 +17,12 @@ from typing import TypeVar
 
 import structlog
 
-from baton_server.app.frames import Ack, CancelReason, Deliver, End, Leave, ResultVerdict, Stop
-from baton_server.app.late import late_ack
-from baton_server.app.leases import Leased, Leases, leased_to
-from baton_server.app.registry import Registry, Reservation, Worker
+from baton_server.app.calls.frames import Ack, CancelReason, Deliver, End, Leave, ResultVerdict, Stop
+from baton_server.app.calls.late import late_ack
+from baton_server.app.calls.leases import Leased, Leases, leased_to
+from baton_server.app.calls.registry import Registry, Reservation, Worker
+from baton_server.app.calls.waiting import WaitingCall, WaitingCalls
 from baton_server.app.runtime import Runtime
-from baton_server.app.waiting import WaitingCall, WaitingCalls
 from baton_server.core.inputs import AttemptFailed, CallSettled, CallsUnheld
 from baton_server.ports.store import Batch, CallRow, CallState, Conflict, Lease, Page, Requeue, StoreUnavailable
 

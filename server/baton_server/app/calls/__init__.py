@@ -1,0 +1,1 @@
+"""Calls and the workers that execute them: who is there, who holds what, what waits for whom."""
