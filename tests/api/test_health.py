@@ -1,11 +1,10 @@
-"""Health and reflection: what balancers and people with grpcurl ask first."""
+"""Health: what balancers ask first."""
 
 import asyncio
 
 import grpc
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
-from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from tests.api.calling import refused, soon
 from tests.api.conftest import Serve
 
@@ -46,18 +45,3 @@ async def test_without_its_store_no_service_serves(serve: Serve) -> None:
     assert (await refused(served.client.sessions.GetSession(reading))).reason == "UNAVAILABLE"
     watching = served.client.sessions.Watch(session_pb2.WatchRequest(session_id="sess_1"))
     assert (await refused(watching.read())).reason == "UNAVAILABLE"
-
-
-async def test_the_services_and_their_messages_are_reflected(serve: Serve) -> None:
-    """grpcurl lists the services, and describes each down to its fields."""
-    served = await serve()
-    call = reflection_pb2_grpc.ServerReflectionStub(served.client.channel).ServerReflectionInfo()
-    await call.write(reflection_pb2.ServerReflectionRequest(list_services=""))
-    listed = (await soon(call.read())).list_services_response.service
-
-    assert {*SERVICES, "grpc.health.v1.Health"} <= {service.name for service in listed}
-    for symbol in (*SERVICES, "baton.v1.RunRequest", "baton.v1.Event", "baton.v1.Hello"):
-        await call.write(reflection_pb2.ServerReflectionRequest(file_containing_symbol=symbol))
-        answer = await soon(call.read())
-        assert answer.file_descriptor_response.file_descriptor_proto, symbol
-    await call.done_writing()

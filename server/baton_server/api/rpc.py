@@ -49,9 +49,9 @@ class Rpc:
 
 
 def generic_handler(service: str, rpcs: Mapping[str, Rpc], ids: Ids) -> grpc.GenericRpcHandler:
-    """Make the handlers of a service, for `server.add_generic_rpc_handlers`."""
+    """Make the handlers of a service, by its full name, for `server.add_generic_rpc_handlers`."""
     made = {name: _handler(rpc, ids) for name, rpc in rpcs.items()}
-    return grpc.method_handlers_generic_handler(f"baton.v1.{service}", made)
+    return grpc.method_handlers_generic_handler(service, made)
 
 
 def body_digest(request: Message, without: Sequence[str]) -> str:
@@ -149,7 +149,8 @@ def _reader(request: type[Message]) -> Callable[[bytes], Message | Unreadable]:
         try:
             return request.FromString(data)
         except DecodeError:
-            message = f"The bytes are no {request.DESCRIPTOR.full_name}. Is the client built from baton.v1?"
+            kind = request.DESCRIPTOR
+            message = f"The bytes are no {kind.full_name}. Is the client built from {kind.file.package}?"
             return Unreadable(Failure(reason=Reason.INVALID_REQUEST, message=message))
 
     return read

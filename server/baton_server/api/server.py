@@ -8,20 +8,12 @@ from typing import Any
 
 import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
-from grpc_reflection.v1alpha import reflection
 
-from baton.v1 import agent_pb2, handler_pb2, runner_pb2, session_pb2
+from baton_server.api.reflection import SERVICES as REFLECTION
+from baton_server.api.reflection import Reflection, published_pool
 from baton_server.api.rpc import Rpc, generic_handler
 from baton_server.ports.clock import Clock, Ids
 from baton_server.wire.frames import RECEIVED_BYTES
-
-FILES = {
-    "AgentService": agent_pb2,
-    "SessionService": session_pb2,
-    "RunnerService": runner_pb2,
-    "HandlerService": handler_pb2,
-}
-"""Where each service is defined, for reflection."""
 
 HEALTH_INTERVAL_S = 1.0
 """Between two looks at the store."""
@@ -55,11 +47,11 @@ class GrpcServer:
         self._clock, self._is_healthy = clock, healthy
         self._health = health.aio.HealthServicer()
         self._watching: asyncio.Task[None] | None = None
-        for name, rpcs in services.items():
-            self._server.add_generic_rpc_handlers((generic_handler(name, rpcs, ids),))
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
-        reflected = (*self._names, health.SERVICE_NAME, reflection.SERVICE_NAME)
-        reflection.enable_server_reflection(reflected, self._server)
+        reflection = Reflection((*self._names, health.SERVICE_NAME, *REFLECTION), published_pool()).rpcs()
+        served = {f"baton.v1.{name}": rpcs for name, rpcs in services.items()} | dict.fromkeys(REFLECTION, reflection)
+        handlers = tuple(generic_handler(name, rpcs, ids) for name, rpcs in served.items())
+        self._server.add_generic_rpc_handlers(handlers)
 
     async def start(self, address: str) -> int:
         """Listen; returns the port. Raises AddressInUse."""
