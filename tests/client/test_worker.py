@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
+import re
 import signal
 import threading
 from collections.abc import Iterator
@@ -94,6 +96,74 @@ async def test_a_refused_function_ends_the_worker(server: ScriptedServer) -> Non
 
     with pytest.raises(baton.HandlerRefusedError, match="other parameters"):
         await soon(running)
+
+
+async def test_a_function_that_is_refused_when_the_server_is_back_ends_the_worker(server: ScriptedServer) -> None:
+    """Another worker may have come first with other parameters; that is no less an end than at the start."""
+    running = asyncio.create_task(make_worker().run())
+    (await server.attached()).end()
+    error = error_pb2.Error(reason=error_pb2.ERROR_REASON_HANDLER_CONFLICT, message="other parameters")
+    peer = await server.attached(handlers=[handler_pb2.HandlerVerdict(name="add", error=error)])
+    with pytest.raises(EOFError):
+        while True:
+            await peer.next_frame()
+    peer.end()
+
+    with pytest.raises(baton.HandlerRefusedError, match="other parameters"):
+        await soon(running)
+
+
+async def test_stopping_tells_how_many_calls_were_given_up(server: ScriptedServer) -> None:
+    """Whoever stops a worker can say so, or end the process by force."""
+    worker = Worker()
+    entered = asyncio.Event()
+
+    @worker.function
+    async def endless() -> None:
+        entered.set()
+        await asyncio.Event().wait()
+
+    starting = asyncio.create_task(worker.start())
+    peer = await server.attached()
+    await soon(starting)
+    await peer.call("endless")
+    await soon(entered.wait())
+    assert worker.held == 1
+    peer.end()
+
+    assert await soon(worker.stop(0.0)) == 1
+    assert worker.held == 0
+
+
+async def test_logs_tell_of_calls_but_not_of_what_they_hold(
+    server: ScriptedServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Name, id, attempt, outcome and duration; arguments and results are private, and told at DEBUG alone."""
+    caplog.set_level(logging.DEBUG, logger="baton")
+    worker = make_worker()
+    starting = asyncio.create_task(worker.start())
+    peer = await server.attached()
+    await soon(starting)
+    await peer.call("add", {"a": 2011, "b": 3})
+    await peer.settle()
+    await peer.call("add", {"a": "x"}, call_id="call_2", attempt=2)
+    await peer.settle()
+    peer.end()
+    await soon(worker.stop(0.0))
+
+    told = [record.getMessage() for record in caplog.records if record.levelno == logging.INFO]
+    text = re.sub(r"\d+ ms", "N ms", "\n".join(told))
+    for line in (
+        f"attached to {server.address}, serving add",
+        "add begun (call_1, attempt 1)",
+        "add answered after N ms (call_1, attempt 1)",
+        "add failed after N ms (call_2, attempt 2)",
+        f"detached from {server.address}",
+    ):
+        assert line in text
+    assert "2011" not in text and "2014" not in text
+    everything = "\n".join(record.getMessage() for record in caplog.records)
+    assert '{"a": 2011, "b": 3}' in everything and ": 2014" in everything
 
 
 async def test_mistakes_in_a_worker_are_named(server: ScriptedServer) -> None:

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable, Mapping
 from importlib import metadata
 from typing import Any
 
+import grpc
+
 from baton.errors import AgentsException, BatonConnectionError, error_from_pb, error_from_rpc
 from baton.held import ACK_AFTER_S, Handler, HeldCalls
 from baton.link import Ending, Link
@@ -31,7 +33,8 @@ Find = Callable[[handler_pb2.Call], Handler | None]
 class Attachment:
     """Serves handlers over HandlerService.Connect. One per event loop; `start` it, `stop` it.
 
-    Reconnects for ever, except after a status of TERMINAL_STREAM_CODES: then `failure` says why.
+    Reconnects for ever, except after a status of TERMINAL_STREAM_CODES: then `failure` says why. `server`: how logs
+    call it.
     """
 
     def __init__(
@@ -43,7 +46,9 @@ class Attachment:
         max_concurrency: int = MAX_CONCURRENCY,
         ack_after_s: float = ACK_AFTER_S,
         timing: Timing | None = None,
+        server: str = "the server",
     ) -> None:
+        self._server = server
         self._stub = stub
         self._find = find
         self._timing = timing or Timing()
@@ -55,10 +60,14 @@ class Attachment:
         self._link: Link | None = None
         self._task: asyncio.Task[None] | None = None
         self._stopping = False
+        self._attached_before = False
+        self._refusal: AgentsException | None = None
+        self._refused = asyncio.Event()
         self.scopes = scopes
         self.attached = asyncio.Event()
         self.closed = asyncio.Event()
         self.failure: AgentsException | None = None
+        self.given_up = 0
         self._dispatch: Mapping[str, Callable[[Any], None]] = {
             "welcome": self._welcome,
             "registered": self._registered,
@@ -70,6 +79,11 @@ class Attachment:
         }
 
     # -- for whoever owns it ---------------------------------------------------------------------
+
+    @property
+    def held(self) -> int:
+        """Calls that run, and results that the server does not have yet."""
+        return len(self._calls)
 
     def start(self, variables: contextvars.Context | None = None) -> None:
         """Begin to attach. A second call changes nothing.
@@ -104,17 +118,19 @@ class Attachment:
 
     async def wait_attached(self) -> None:
         """Wait until the server has said Welcome. Raises what ended the attachment."""
-        waits = [asyncio.create_task(event.wait()) for event in (self.attached, self.closed)]
-        try:
-            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for wait in waits:
-                wait.cancel()
+        await _first(self.attached, self.closed)
         if self.failure is not None:
             raise self.failure
 
+    async def wait_over(self) -> None:
+        """Wait until it has ended, or a server that came back refuses a function. Raises what it was."""
+        await _first(self.closed, self._refused)
+        raised = self._refusal or self.failure
+        if raised is not None:
+            raise raised
+
     async def stop(self, grace_s: float) -> None:
-        """Take no new calls, finish those that are held for so long, end the stream."""
+        """Take no new calls, finish those that are held for so long, end the stream; `given_up` counts the rest."""
         if self._task is None:
             return
         self._stopping = True
@@ -125,6 +141,7 @@ class Attachment:
                 await self._calls.idle.wait()
         except TimeoutError:
             _log.warning("%d calls are given up: not done within %g s", len(self._calls), grace_s)
+        self.given_up = len(self._calls)
         if self._link is not None:
             self._link.finish()
         try:
@@ -133,6 +150,8 @@ class Attachment:
         except TimeoutError:
             pass  # the server keeps the stream, or there is none: cut it
         await self.close()
+        if self._attached_before:
+            _log.info("detached from %s", self._server)
 
     async def close(self) -> None:
         """End at once. Calls that are held are given to another worker by the server."""
@@ -176,10 +195,26 @@ class Attachment:
             return True
         if self._stopping and self._calls.idle.is_set():
             return True
-        why = ending.cut or (f"{failed.code().name}: {failed.details()}" if failed else "the server ended it")
-        quiet = self._backoff.failures == 0 or self._stopping
-        _log.log(logging.INFO if quiet else logging.WARNING, "the worker stream ended (%s); reconnecting", why)
+        self._log_break(ending.cut or (_why(failed) if failed else "the server ended it"))
         return False
+
+    def _log_attached(self) -> None:
+        again, self._attached_before = " again" if self._attached_before else "", True
+        if self._specs:  # else all were refused, which was told
+            where = f" in {', '.join(self.scopes)}" if self.scopes else ""
+            _log.info("attached to %s%s, serving %s%s", self._server, again, ", ".join(self._specs), where)
+
+    def _log_break(self, why: str) -> None:
+        """Tell of the first failure, which a restart brings, and of an outage; of no more, it may last for days."""
+        match self._backoff.failures:
+            case 0 if self._attached_before:
+                _log.info("lost %s (%s); reconnecting", self._server, why)
+            case 1 if self._attached_before:
+                _log.warning("%s does not answer (%s); trying again until it does", self._server, why)
+            case 1:
+                _log.warning("no answer from %s yet (%s); waiting for it", self._server, why)
+            case _:
+                _log.debug("%s does not answer (%s)", self._server, why)
 
     def _hello(self) -> handler_pb2.Hello:
         return handler_pb2.Hello(
@@ -224,6 +259,7 @@ class Attachment:
         self._register_missing({verdict.name for verdict in welcome.handlers})
         self._calls.obey(welcome.attempts)
         self.attached.set()
+        self._log_attached()
         if self._stopping:
             self._say_drain()
 
@@ -246,6 +282,9 @@ class Attachment:
                 self._verdicts.pop(verdict.name, None)
             if waiting is not None and not waiting.done():
                 waiting.set_result(refusal)
+            elif refusal is not None:
+                self._refusal = refusal
+                self._refused.set()
 
     def _call(self, call: handler_pb2.Call) -> None:
         handler = None if self._stopping else self._find(call)
@@ -273,6 +312,23 @@ class Attachment:
             self._calls.send_result(*found)
         else:
             self._calls.refused(*found, problem.error)
+
+
+async def _first(*events: asyncio.Event) -> None:
+    waits = [asyncio.create_task(event.wait()) for event in events]
+    try:
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for wait in waits:
+            wait.cancel()
+
+
+def _why(failed: grpc.aio.AioRpcError) -> str:
+    """Say why a call broke; of a failed connect the last error alone, without gRPC's list of addresses."""
+    details = failed.details() or ""
+    if details.startswith("failed to connect"):
+        details = details.rpartition(": ")[2]
+    return f"{failed.code().name}: {details}"
 
 
 def _version() -> str:

@@ -15,9 +15,6 @@ from baton.hosting import Host
 from baton.retry import Backoff, Timing, is_break
 from baton.v1 import agent_pb2_grpc, handler_pb2_grpc, runner_pb2_grpc, session_pb2_grpc
 
-CONNECT_S = 10.0
-"""How long the very first contact may take. Once a server has answered, its absence is waited out for ever."""
-
 CALL_S = 60.0
 """How long a call that is no run may take, tries again included."""
 
@@ -58,12 +55,27 @@ class Connection:
         self.handlers = handler_pb2_grpc.HandlerServiceStub(self._streams)
         self.host = Host(self.handlers, self.timing, self.spawn, self.first_contact)
         self._background: set[asyncio.Task[None]] = set()
+        self._watchers: list[Callable[[bool], None]] = []
         self._contacted = False
+        self._away = False
         self.closed = False
+
+    def on_change(self, told: Callable[[bool], None]) -> None:
+        """Have `told` called when the server is lost, with False, and when it answers again, with True."""
+        self._watchers.append(told)
 
     def contacted(self) -> None:
         """Take note that the server has answered."""
         self._contacted = True
+        if self._away:
+            self._away = False
+            self._tell(True)
+
+    def lost(self) -> None:
+        """Take note that the server does not answer any more. One that never answered is not lost."""
+        if self._contacted and not self._away:
+            self._away = True
+            self._tell(False)
 
     async def unary(self, method: Callable[..., Awaitable[A]], request: Any, timeout: float | None = CALL_S) -> A:
         """Make a call that is safe to send again, and send it again after breaks. `timeout` in seconds."""
@@ -87,7 +99,7 @@ class Connection:
             except grpc.aio.AioRpcError as failed:
                 await self.pause(failed, backoff, doing, began, timeout)
             else:
-                self._contacted = True
+                self.contacted()
                 return answer
 
     async def pause(
@@ -101,19 +113,21 @@ class Connection:
         """Wait before the next try after a break. Raises where there is to be none."""
         if not is_break(failed):
             raise error_from_rpc(failed, doing) from failed
+        self.lost()
         self._give_up(began, timeout, failed)
         if backoff.failures == REPORT_AFTER:
             _log.warning("%s at %s: %s; trying again until it answers", doing, self.address, failed.details())
-        await backoff.wait()
+        left = None if self._contacted else self.timing.connect_s - (self.timing.now() - began)
+        await backoff.wait(left)
 
     async def first_contact(self, attempt: Awaitable[None]) -> None:
-        """Wait for what shows that a server is there; for CONNECT_S at most if none was seen so far."""
+        """Wait for what shows that a server is there; for `timing.connect_s` at most if none was seen so far."""
         try:
-            async with asyncio.timeout(None if self._contacted else CONNECT_S):
+            async with asyncio.timeout(None if self._contacted else self.timing.connect_s):
                 await attempt
         except TimeoutError:
             raise self._absent("it does not answer") from None
-        self._contacted = True
+        self.contacted()
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Own a task that outlives the call which needs it. It logs what it has to say itself."""
@@ -134,17 +148,21 @@ class Connection:
         await self._calls.close()
         await self._streams.close()
 
+    def _tell(self, there: bool) -> None:
+        for told in self._watchers:
+            told(there)
+
     def _give_up(self, began: float, timeout: float | None, failed: grpc.aio.AioRpcError) -> None:
         waited = self.timing.now() - began
-        if not self._contacted and waited >= CONNECT_S:
+        if not self._contacted and waited >= self.timing.connect_s:
             raise self._absent(failed.details() or failed.code().name) from None
         if timeout is not None and waited >= timeout:
             raise error_from_rpc(failed, f"no answer within {timeout:g} s") from failed
 
     def _absent(self, why: str) -> BatonConnectionError:
         return BatonConnectionError(
-            f"no Baton server at {self.address} ({why}). Start one, or say where it is: BATON_ADDRESS, "
-            "or baton.set_default_address"
+            f"no Baton server at {self.address} ({why}). Start one (baton serve), or say where it is: "
+            "BATON_ADDRESS, --address of a command, or baton.set_default_address"
         )
 
 
@@ -154,15 +172,15 @@ class Connections:
     def __init__(self) -> None:
         self._open: dict[asyncio.AbstractEventLoop, dict[str, Connection]] = {}
 
-    def get(self, address: str | None = None) -> Connection:
-        """Find the running loop's connection to a server, or make it."""
+    def get(self, address: str | None = None, timing: Timing | None = None) -> Connection:
+        """Find the running loop's connection to a server, or make it: see `connection_for`."""
         loop = asyncio.get_running_loop()
         if loop not in self._open:
             self._open = {known: kept for known, kept in self._open.items() if not known.is_closed()}
         of_loop = self._open.setdefault(loop, {})
         resolved = resolve_address(address)
         if resolved not in of_loop:
-            of_loop[resolved] = Connection(resolved)
+            of_loop[resolved] = Connection(resolved, timing)
         return of_loop[resolved]
 
     async def close(self) -> None:
@@ -175,9 +193,9 @@ connections = Connections()
 """The one of this process."""
 
 
-def connection_for(address: str | None = None) -> Connection:
-    """Find the running loop's connection to a server, or make it."""
-    return connections.get(address)
+def connection_for(address: str | None = None, timing: Timing | None = None) -> Connection:
+    """Find the running loop's connection to a server, or make it. `timing`: of one that is made now."""
+    return connections.get(address, timing)
 
 
 async def close_connections() -> None:

@@ -6,10 +6,8 @@ from collections.abc import AsyncIterator
 
 from baton.connection import Connection
 from baton.errors import NotFoundError
+from baton.paging import pages
 from baton.v1 import item_pb2, runner_pb2, session_pb2
-
-PAGE = 100
-"""Items asked for at once, the most that a page holds."""
 
 
 async def read_content(connection: Connection, session_id: str, sha256: str) -> bytes:
@@ -27,17 +25,10 @@ async def read_content(connection: Connection, session_id: str, sha256: str) -> 
 
 async def list_items(connection: Connection, request: session_pb2.ListItemsRequest) -> AsyncIterator[item_pb2.Item]:
     """List items page by page, each completed."""
-    page = session_pb2.ListItemsRequest()
-    page.CopyFrom(request)
-    page.page_size = page.page_size or PAGE
-    while True:
-        answer = await connection.unary(connection.sessions.ListItems, page)
-        for item in answer.items:
+    async for page in pages(connection, connection.sessions.ListItems, request):
+        for item in page.items:
             await complete_item(connection, request.session_id, item)
             yield item
-        if not answer.next_page_token:
-            return
-        page.page_token = answer.next_page_token
 
 
 async def complete_item(connection: Connection, session_id: str, item: item_pb2.Item) -> None:

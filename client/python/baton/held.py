@@ -24,7 +24,10 @@ STOP_S = 2.0
 CREDIT_SHARE = 4
 """Credit goes back when this part of all of it has gathered: a frame for several calls."""
 
-_log = logging.getLogger("baton.worker")
+_log = logging.getLogger("baton.worker.calls")
+
+_OUTCOMES = {"failure": "failed", "crash": "crashed"}
+"""How logs call an execution that gave no result."""
 
 Send = Callable[[handler_pb2.ConnectRequest], None]
 
@@ -44,6 +47,7 @@ class _Held:
     call: handler_pb2.Call
     context: RunContext[Any]
     handler: Handler
+    since: float
     entered: bool = False
     task: asyncio.Task[handler_pb2.Result] | None = None
     thread: ThreadFuture[Any] | None = None
@@ -126,12 +130,15 @@ class HeldCalls:
         if held is not None:
             self._stop(held)
             self._forget(held)
-        held = _Held(call=call, handler=handler, context=_context(call, handler))
+        loop = asyncio.get_running_loop()
+        held = _Held(call=call, handler=handler, context=_context(call, handler), since=loop.time())
+        _log.info("%s begun (%s, attempt %d)", call.name, call.call_id, call.attempt)
+        _log.debug("%s: arguments of %s: %s", call.name, call.call_id, call.arguments_json)
         self._held[call.call_id] = held
         self.idle.clear()
         held.task = asyncio.create_task(self._execute(held), name=f"baton call {call.call_id}")
         self._running[held.task] = held
-        held.ack_timer = asyncio.get_running_loop().call_later(self._ack_after_s, self._ack, held)
+        held.ack_timer = loop.call_later(self._ack_after_s, self._ack, held)
         held.task.add_done_callback(self._ended)
 
     def cancel(self, cancel: handler_pb2.Cancel) -> None:
@@ -232,6 +239,7 @@ class HeldCalls:
         if held.ack_timer is not None:
             held.ack_timer.cancel()
         result = None if task.cancelled() else task.result()
+        _log_end(held, result)
         if self._held.get(held.call.call_id) is held:
             if result is None:
                 self._stopped(held)
@@ -295,6 +303,17 @@ class HeldCalls:
             credit = handler_pb2.Credit(messages=self._credit_due)
             self._credit_due = 0
             self._send(handler_pb2.ConnectRequest(credit=credit))
+
+
+def _log_end(held: _Held, result: handler_pb2.Result | None) -> None:
+    """Tell how an execution ended. What was returned is private, and told at DEBUG alone."""
+    outcome = result.WhichOneof("outcome") if result is not None else None
+    word = _OUTCOMES.get(outcome or "", "answered") if result is not None else "stopped"
+    took_s = asyncio.get_running_loop().time() - held.since
+    took = f"{took_s * 1000:.0f} ms" if took_s < 1 else f"{took_s:.1f} s"
+    _log.info("%s %s after %s (%s, attempt %d)", held.call.name, word, took, held.call.call_id, held.call.attempt)
+    if outcome not in (None, "crash") and _log.isEnabledFor(logging.DEBUG):
+        _log.debug("%s: %s of %s: %s", held.call.name, outcome, held.call.call_id, getattr(result, outcome))
 
 
 def _context(call: handler_pb2.Call, handler: Handler) -> RunContext[Any]:

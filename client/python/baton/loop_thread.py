@@ -21,7 +21,7 @@ class LoopThread:
     """An event loop in a daemon thread, begun at its first use. Its connections live on between calls."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a handler of signals may begin work too
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
 
@@ -38,6 +38,10 @@ class LoopThread:
             future.cancel()
             over.wait(CLOSE_S)
             raise
+
+    def begin(self, work: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
+        """Run a coroutine there and do not wait for it. To cancel the future cancels the coroutine."""
+        return asyncio.run_coroutine_threadsafe(work, self._running())
 
     def close(self) -> None:
         """Close its connections and stop it. A later `run` begins a new one."""

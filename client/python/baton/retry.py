@@ -41,13 +41,22 @@ TERMINAL_STREAM_CODES = frozenset(
 """Codes that end a worker's attaching for good: trying again would end the same. After all others it goes on."""
 
 
+CONNECT_S = 10.0
+"""How long the very first contact may take. Once a server has answered, it is waited for for ever."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timing:
-    """What tells time and chance; a test brings its own."""
+    """What tells time and chance, where a test brings its own; and how patient a connection is, in seconds.
+
+    `connect_s`: as CONNECT_S; `max_delay_s`: as MAX_DELAY_S, the longest wait between two tries.
+    """
 
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     now: Callable[[], float] = time.monotonic
     uniform: Callable[[float, float], float] = random.uniform
+    connect_s: float = CONNECT_S
+    max_delay_s: float = MAX_DELAY_S
 
 
 class Backoff:
@@ -67,11 +76,12 @@ class Backoff:
         if self.failures == 1:
             return self._timing.uniform(*FIRST_DELAY_S)
         doubled = min(self.failures - 2, 16)  # 0.5 s doubled so often is far above the most
-        return self._timing.uniform(0.0, min(MAX_DELAY_S, BASE_DELAY_S * 2**doubled))
+        return self._timing.uniform(0.0, min(self._timing.max_delay_s, BASE_DELAY_S * 2**doubled))
 
-    async def wait(self) -> None:
-        """Count one more failure and wait after it."""
-        await self._timing.sleep(self.next_delay())
+    async def wait(self, at_most: float | None = None) -> None:
+        """Count one more failure and wait after it. `at_most`: in seconds; None: as long as it is."""
+        delay = self.next_delay()
+        await self._timing.sleep(delay if at_most is None else min(delay, at_most))
 
 
 def is_break(failed: grpc.aio.AioRpcError) -> bool:

@@ -6,11 +6,13 @@ import asyncio
 import signal
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from contextvars import ContextVar
 from types import TracebackType
 from typing import Self, overload
 
 from baton.attachment import MAX_CONCURRENCY, Attachment
 from baton.connection import Connection, connection_for
+from baton.errors import AgentsException, UserError
 from baton.held import Handler
 from baton.options import refusing_unknown
 from baton.tools import FunctionTool, function_tool, parameters_json
@@ -24,6 +26,9 @@ MAX_SCOPES = 8
 """Scopes of a worker, by the contract (handler.proto, Hello.scopes)."""
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+hosted_elsewhere: ContextVar[bool] = ContextVar("hosted_elsewhere", default=False)
+"""True while a command imports a program to host its functions: then the program itself must not."""
 
 
 class Worker:
@@ -61,6 +66,31 @@ class Worker:
         self._tools: dict[str, FunctionTool] = {}
         self._attachment: Attachment | None = None
         self._connection: Connection | None = None
+
+    @property
+    def address(self) -> str | None:
+        """The server that was named; None: the default one."""
+        return self._address
+
+    @property
+    def scopes(self) -> tuple[str, ...]:
+        """Scopes that it serves; empty: every run may find its functions."""
+        return self._scopes
+
+    @property
+    def max_concurrency(self) -> int:
+        """Calls that it executes at a time."""
+        return self._max_concurrency
+
+    @property
+    def tools(self) -> tuple[FunctionTool, ...]:
+        """Functions that it hosts, in the order in which they were added."""
+        return tuple(self._tools.values())
+
+    @property
+    def held(self) -> int:
+        """Calls that it has and whose results the server does not have yet."""
+        return self._attachment.held if self._attachment is not None else 0
 
     @overload
     def function(self, function: Function, /) -> FunctionTool: ...
@@ -123,6 +153,7 @@ class Worker:
             scopes=self._scopes,
             max_concurrency=self._max_concurrency,
             timing=self._connection.timing,
+            server=self._connection.address,
         )
         attachment.start()
         try:
@@ -133,11 +164,22 @@ class Worker:
             raise
         self._connection.contacted()
 
-    async def stop(self, grace_s: float = DRAIN_S) -> None:
-        """Take no new calls, finish those that run, for at most so long, and detach. Nothing if not started."""
+    async def wait_attached(self) -> None:
+        """Wait until it is attached, or is again after a break. Raises what ended it for good, or if not started."""
+        if self._attachment is None:
+            raise RuntimeError("the worker is not started")
+        await self._attachment.wait_attached()
+
+    async def stop(self, grace_s: float = DRAIN_S) -> int:
+        """Take no new calls, finish those that run, for at most so long, and detach. Nothing if not started.
+
+        Returns how many calls were not finished; the server gives them to another worker.
+        """
         attachment, self._attachment = self._attachment, None
-        if attachment is not None:
-            await attachment.stop(grace_s)
+        if attachment is None:
+            return 0
+        await attachment.stop(grace_s)
+        return attachment.given_up
 
     async def run(self, *, handle_signals: bool = False) -> None:
         """Host until `stop` is called or, with `handle_signals`, SIGTERM or SIGINT comes; both finish what runs.
@@ -157,7 +199,15 @@ class Worker:
                 await asyncio.gather(*waits, return_exceptions=True)
 
     def run_sync(self) -> None:
-        """Host from a program without an event loop, until SIGTERM or SIGINT; both finish what runs."""
+        """Host from a program without an event loop, until SIGTERM or SIGINT; both finish what runs.
+
+        Raises UserError while a command such as `baton worker` imports the program.
+        """
+        if hosted_elsewhere.get():
+            raise UserError(
+                "this program is imported by a command that hosts its functions; put what is to run by itself below "
+                '`if __name__ == "__main__":`'
+            )
         asyncio.run(self.run(handle_signals=True))
 
     async def __aenter__(self) -> Self:
@@ -173,9 +223,11 @@ class Worker:
         await self.start()
         attachment = self._attachment
         if attachment is not None:
-            await attachment.closed.wait()
-            if self._attachment is attachment and attachment.failure is not None:
-                raise attachment.failure
+            try:
+                await attachment.wait_over()
+            except AgentsException:
+                if self._attachment is attachment:  # else `stop` was called
+                    raise
 
     def _find(self, call: handler_pb2.Call) -> Handler | None:
         tool = self._tools.get(call.name)
