@@ -9,9 +9,16 @@ import shlex
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
+from tests.docs.containers import command_inside, docker_names_what_is_there
+from tests.docs.keeping import backup_can_be_started_from, store_is_rewritten
 from tests.docs.markdown import ROOT
 from tests.docs.programs import BIN, DEADLINE_S, run, started, terminated
+from typer.main import get_command
+
+import baton
+from baton_server.cli.app import app
 
 Try = Callable[[list[str], Path], Awaitable[None]]
 
@@ -69,13 +76,60 @@ async def script_may_be_run(words: list[str], _folder: Path) -> None:
     assert os.access(ROOT / words[0], os.X_OK), f"{words[0]} is no program"
 
 
+async def environment_can_be_entered(_words: list[str], _folder: Path) -> None:
+    """Find what the shell reads; the walk enters it in its own way."""
+    assert (BIN / "activate").exists()
+
+
+async def command_knows_its_options(words: list[str], _folder: Path) -> None:
+    """Find the command, and every printed option, in the command line's own tables."""
+    command: Any = get_command(app)
+    rest = words[1:]
+    while rest and (found := getattr(command, "commands", {}).get(rest[0])) is not None:
+        command, rest = found, rest[1:]
+    assert command.name != app.info.name, f"there is no command {' '.join(words)!r}"
+    options = {name for parameter in command.params for name in parameter.opts}
+    for option in (word.partition("=")[0] for word in rest if word.startswith("-") and word != "-"):
+        assert option in options, f"{' '.join(words)!r}: the command has no option {option}"
+
+
+async def container_can_run_it(words: list[str], folder: Path) -> None:
+    """Find the container, and try here what is to be run in it."""
+    await try_command(shlex.join(command_inside(words)), folder)
+
+
+async def image_is_made_so_too(words: list[str], _folder: Path) -> None:
+    """Find the same words in the Dockerfile, whose steps are run; or what is installed, in the repository."""
+    asked = " ".join(words[words.index("install") + 1 :])
+    dockerfile = re.sub(r"\\\s+", "", (ROOT / "Dockerfile").read_text())
+    assert f" install {asked} " in dockerfile or (asked, (ROOT / "pyproject.toml").exists()) == ("--no-deps .", True)
+
+
+async def environment_is_what_is_installed_into(words: list[str], _folder: Path) -> None:
+    """Find the folder in the Dockerfile, where it is made as well."""
+    assert f" {words[3]} " in (ROOT / "Dockerfile").read_text()
+
+
+def means_something(expression: str) -> bool:
+    """Evaluate an expression with the names of the package. Raises what it raises."""
+    return eval(expression, {name: getattr(baton, name) for name in baton.__all__}) is not None
+
+
 KNOWN: list[tuple[str, Try]] = [
     (r"make demo", demo_says_ok),
     (r"make [a-z-]+( [A-Z]+=.*)?", make_target_exists),
     (r"(\.venv/bin/)?baton serve --help", helps),
     (r"(\.venv/bin/)?baton serve( .*)?", server_starts_and_stops),
     (r"(\.venv/bin/)?python -m (bench|tests\.conformance|tests\.modelserver)( .*)?", module_knows_its_options),
+    (r"baton [a-z]+( .*)?", command_knows_its_options),
+    (r"\. \.venv/bin/activate", environment_can_be_entered),
     (r"\.ci/run", script_may_be_run),
+    (r"docker (compose )?exec .*", container_can_run_it),
+    (r"docker .*", docker_names_what_is_there),
+    (r"python3? -c .*import sqlite3; .*\.backup\(.*", backup_can_be_started_from),
+    (r"python3? -c .*import sqlite3; .*VACUUM.*", store_is_rewritten),
+    (r"python3 -m venv /opt/[a-z]+", environment_is_what_is_installed_into),
+    (r"/opt/baton/bin/python -m pip install .*", image_is_made_so_too),
 ]
 """Pattern of the whole command, and what tries it. The first that matches."""
 

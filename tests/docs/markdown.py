@@ -3,28 +3,36 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 
-_FENCE = re.compile(r"^```(?P<language>[^\n]*)\n(?P<text>.*?)^```\s*$", re.MULTILINE | re.DOTALL)
+_FENCE = re.compile(r"^```(?P<info>[^\n]*)\n(?P<text>.*?)^```\s*$", re.MULTILINE | re.DOTALL)
+_ODD_FENCE = re.compile(r"^(?:[ \t>]+(?:```|~~~)|~~~|````|(?: {4}|\t)\S).*$", re.MULTILINE)
 _SPAN = re.compile(r"`([^`\n]+)`")
 _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 _HEADING = re.compile(r"^#{1,6} (.+?)\s*$", re.MULTILINE)
 
-COMMANDS = ("make", "baton", "python", "pip", "pytest", ".venv/bin/", ".ci/")
+COMMANDS = ("make", "baton", "docker", "python", "pip", "pytest", "grpcurl", "buf", "go", "npm", ".venv/bin/", ".ci/")
 """What a command in running text begins with."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Block:
-    """A fenced block. `language` empty: a picture, not to be run."""
+    """A fenced block. `language` empty: a picture, not to be run.
+
+    `options`: the words behind the language, which a reader of the page does not see; `name=value`, or a name alone,
+    whose value is empty. `before`: the running text between the block before this one and this one.
+    """
 
     document: str
     line: int
     language: str
     text: str
+    options: Mapping[str, str]
+    before: str
 
     @property
     def place(self) -> str:
@@ -48,15 +56,28 @@ def read(document: str) -> str:
 def blocks(document: str) -> list[Block]:
     """List a document's fenced blocks."""
     text = read(document)
-    return [
-        Block(
-            document=document,
-            line=text.count("\n", 0, match.start()) + 1,
-            language=match["language"].strip(),
-            text=match["text"],
+    found: list[Block] = []
+    end = 0
+    for match in _FENCE.finditer(text):
+        language, *options = match["info"].split() or [""]
+        found.append(
+            Block(
+                document=document,
+                line=text.count("\n", 0, match.start()) + 1,
+                language=language,
+                text=match["text"],
+                options={name: value for name, _, value in (option.partition("=") for option in options)},
+                before=text[end : match.start()],
+            )
         )
-        for match in _FENCE.finditer(text)
-    ]
+        end = match.end()
+    return found
+
+
+def odd_blocks(document: str) -> list[str]:
+    """List the places of code that `blocks` does not see: indented, in a quotation, fenced in another way."""
+    text = _FENCE.sub(lambda match: "\n" * match[0].count("\n"), read(document))
+    return [f"{document}:{text.count(chr(10), 0, match.start()) + 1}" for match in _ODD_FENCE.finditer(text)]
 
 
 def commands(document: str) -> list[Printed]:
@@ -68,13 +89,17 @@ def commands(document: str) -> list[Printed]:
         for line in block.text.splitlines()
         if (command := re.sub(r"(^|\s)#.*$", "", line).strip())
     ]
-    spans = [
+    return found + commands_in_text(document)
+
+
+def commands_in_text(document: str) -> list[Printed]:
+    """List the code in running text that is a command."""
+    return [
         Printed(place=f"{document}:{number}", command=span)
         for number, line in _running_text(document)
         for span in _SPAN.findall(line)
         if _is_command(span)
     ]
-    return found + spans
 
 
 def expressions(document: str) -> list[Printed]:

@@ -2,41 +2,24 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.docs.known import how_to_try, try_command
+from tests.docs.documents import DOCUMENTS
+from tests.docs.known import how_to_try, means_something, try_command
 from tests.docs.markdown import ROOT, Block, blocks, commands, expressions
-from tests.docs.programs import BIN, DEADLINE_S, run, started, terminated
+from tests.docs.programs import BIN, run
 from tests.support.server import server
-
-import baton
-from baton import Agent, Client, RemoteFunction, close_connections
-from baton.v1 import session_pb2
-
-DOCUMENTS = [name for name in ("README.md", "CONTRIBUTING.md", "bench/README.md") if (ROOT / name).exists()]
-"""Those that print something to be done."""
 
 BLOCKS = [block for document in DOCUMENTS for block in blocks(document)]
 PROGRAMS = [block for block in BLOCKS if block.language == "python"]
 COMMANDS = {printed.command: printed.place for document in DOCUMENTS for printed in commands(document)}
 EXPRESSIONS = [printed for document in DOCUMENTS for printed in expressions(document)]
 
-LANGUAGES = {"python", "sh", ""}
-"""Of blocks: run here, tried here, and pictures."""
-
-WEATHER = json.dumps(
-    {
-        "type": "object",
-        "properties": {"city": {"type": "string"}},
-        "required": ["city"],
-        "additionalProperties": False,
-    }
-)
+LANGUAGES = {"python", "sh", "ini", ""}
+"""Of blocks: run here, tried here, units of systemd (test_operating.py), and pictures."""
 
 
 @pytest.mark.slow
@@ -55,20 +38,19 @@ def test_every_block_is_of_a_kind_that_is_tried(block: Block) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("block", PROGRAMS, ids=lambda block: block.place)
 async def test_printed_program_runs(block: Block, tmp_path: Path) -> None:
-    """As a file of its own, against a server with the built-in model: to its end, or until a worker has worked."""
+    """As a file of its own, against a server with the built-in model, to its end."""
     program = tmp_path / "printed.py"
     program.write_text(block.text)
     async with server(tmp_path) as at:
-        if "Worker(" in block.text:
-            await _serves(program, at.address)
-        else:
-            await _answers(program, at.address)
+        code, output, errors = await run(str(BIN / "python"), str(program), folder=tmp_path, BATON_ADDRESS=at.address)
+    assert (code, errors) == (0, "")
+    assert "18 °C and light rain in Kyoto" in output
 
 
 @pytest.mark.parametrize("printed", EXPRESSIONS, ids=lambda printed: printed.place)
 def test_printed_expression_means_something(printed: Any) -> None:
     """A call in running text is one that the package takes."""
-    assert eval(printed.command, {name: getattr(baton, name) for name in baton.__all__}) is not None
+    assert means_something(printed.command)
 
 
 @pytest.mark.slow
@@ -94,50 +76,21 @@ def test_ci_runs_nothing_but_make() -> None:
 
 def test_a_command_that_nobody_tries_is_seen() -> None:
     """The table takes no command for another that looks like it."""
-    assert how_to_try("baton migrate") is None
+    assert how_to_try("baton") is None
     assert how_to_try("make") is None
     assert how_to_try(".venv/bin/python -m somewhere") is None
 
 
-@pytest.mark.parametrize("command", ["make nothing", "make test SOME=1"])
-async def test_a_target_that_is_not_there_is_seen(command: str, tmp_path: Path) -> None:
-    """Neither an unknown target passes, nor a variable that the Makefile does not read."""
-    with pytest.raises(AssertionError, match="the Makefile"):
+@pytest.mark.parametrize(
+    ("command", "problem"),
+    [
+        ("make nothing", "the Makefile has no target"),
+        ("make test SOME=1", "the Makefile reads no SOME"),
+        ("baton migrate", "there is no command"),
+        ("baton version --loud", "the command has no option --loud"),
+    ],
+)
+async def test_a_command_that_is_not_there_is_seen(command: str, problem: str, tmp_path: Path) -> None:
+    """Neither an unknown target or command passes, nor a variable or an option that nobody reads."""
+    with pytest.raises(AssertionError, match=problem):
         await try_command(command, tmp_path)
-
-
-async def _answers(program: Path, address: str) -> None:
-    code, output, errors = await run(str(BIN / "python"), str(program), folder=program.parent, BATON_ADDRESS=address)
-    assert (code, errors) == (0, "")
-    assert "18 °C and light rain in Kyoto" in output
-
-
-async def _serves(program: Path, address: str) -> None:
-    """Let a turn wait for the worker's function, and end the worker when the turn has its result."""
-    agent: Agent[None] = Agent(
-        name="Assistant", tools=[RemoteFunction("get_weather", params_json_schema=json.loads(WEATHER))]
-    )
-    client = Client(address)
-    try:
-        session = await client.create_session(agent=agent)
-        await client.submit(session.session_id, "What is the weather in Kyoto?")
-        async with started(str(BIN / "python"), str(program), folder=program.parent, BATON_ADDRESS=address) as worker:
-            async with asyncio.timeout(DEADLINE_S):
-                given = await _result_of_the_call(client, session.session_id)
-            assert given == "18 °C and light rain in Kyoto"
-            assert await terminated(worker) == (0, "")
-    finally:
-        await close_connections()
-
-
-async def _result_of_the_call(client: Client, session_id: str) -> str:
-    """Watch until the session's turn has ended; return what the function gave."""
-    given = ""
-    async for part in client.watch(session_id, follow_until=session_pb2.FOLLOW_FOREVER):
-        event = part.event
-        if event.item_added.item.HasField("function_call_output"):
-            given = event.item_added.item.function_call_output.output[0].text
-        if event.HasField("turn_completed"):
-            return given
-        assert not event.HasField("turn_failed"), event
-    raise AssertionError(f"the stream of session {session_id} ended before its turn")

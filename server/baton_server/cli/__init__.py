@@ -1,21 +1,40 @@
-"""The command line: `baton serve`, `baton demo`, `baton version`."""
+"""The command line, `baton`."""
 
 from __future__ import annotations
 
+import io
 import os
 import sys
+from collections.abc import Callable, Sequence
+from functools import partial
 
 
 def main() -> None:
     """Run the command line. Without the server's extra it says how to install it, and exits with 2."""
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # our own errors say it better, and once
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # what a terminal cannot show is escaped, no reason to fail
+            stream.reconfigure(errors="backslashreplace")
     try:
-        from baton_server.cli.app import app
+        run = _loaded(sys.argv[1:])
     except ModuleNotFoundError as error:
-        sys.exit(
-            f"baton: {error.name} is missing. The server and this command need: pip install 'baton-runtime[server]'"
-        )
-    app()
+        needs = "The server and this command need: pip install 'baton-runtime[server]'"
+        print(f"baton: {error.name} is missing. {needs}", file=sys.stderr)
+        sys.exit(2)
+    except KeyboardInterrupt:  # while it is loaded, which takes a moment
+        sys.exit(130)
+    run()
+
+
+def _loaded(arguments: Sequence[str]) -> Callable[[], None]:
+    """Load the commands: health alone, which is asked every few seconds and is no other's business, else all."""
+    if arguments[:1] == ["health"]:
+        from baton_server.cli.health import main as health
+
+        return partial(health, arguments[1:])
+    from baton_server.cli.app import app
+
+    return app
 
 
 __all__ = ["main"]

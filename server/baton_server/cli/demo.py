@@ -9,13 +9,16 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import shlex
+import shutil
 import signal
 import socket
 import sys
 import tempfile
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
+from types import FrameType
 from typing import Annotated
 
 import typer
@@ -35,19 +38,30 @@ from baton import (
     close_connections,
     set_default_address,
 )
+from baton_server.cli.agent_file import read_agent_file
+from baton_server.cli.demo_process import DemoFailed, DemoProcess
+from baton_server.cli.exits import ExitCode
+from baton_server.cli.terminal import fail
 
 FIRST = "What is the weather in Kyoto, and what is the local time there?"
 SECOND = "And what is the weather in Oslo, and the local time there?"
 
-START_S = 30.0
-"""How long a process may take to say that it is ready."""
+AGENT_FILE = Path(__file__).with_name("demo_agent.yaml")
+FUNCTIONS = "baton_server.cli.demo_worker"
 
 TURN_S = 90.0
 """How long a turn may take, a real model included."""
 
+_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
-class DemoFailed(Exception):
-    """The demo did not come to its end; the message says where."""
+
+class _Interrupted(Exception):
+    """A signal asked for the end before it came."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.code = 128 + number
+        """The exit code by which shells know the signal."""
 
 
 def demo(
@@ -57,39 +71,113 @@ def demo(
 
     With OPENAI_API_KEY in the environment it asks the real model, otherwise the built-in one.
     """
-    raise typer.Exit(_run(Console(no_color=plain, highlight=False)))
+    _check_settings()
+    raise typer.Exit(_run(Console(color_system=None if plain else "auto", highlight=False)))
+
+
+def _check_settings() -> None:
+    """Find out before anything runs what the server would find out, or the first turn."""
+    # Imported here: reading settings takes time, which no other command should pay.
+    from baton_server.config import WrongSettings, settings_of
+
+    try:
+        settings = settings_of({})
+    except WrongSettings as error:
+        fail(ExitCode.USAGE, *error.problems)
+    if settings.openai_base_url and not settings.default_model:
+        fail(
+            ExitCode.USAGE,
+            f"OPENAI_BASE_URL is {settings.openai_base_url!r} and no model is named; set OPENAI_DEFAULT_MODEL",
+        )
 
 
 def _run(console: Console) -> int:
     # The client tells of broken connections; here they are the point, and are shown as steps.
     logging.getLogger("baton").setLevel(logging.ERROR)
+    show = _Show(console)
     try:
-        asyncio.run(_demo(console))
+        asyncio.run(_demo(show))
     except (DemoFailed, BatonError) as error:
-        console.print(f"demo: failed: {error}")
-        return 1
-    console.print("demo: ok")
-    return 0
+        show.line(f"demo: failed: {error}")
+        return ExitCode.FAILED
+    except _Interrupted as interrupted:
+        show.line("demo: interrupted")
+        return interrupted.code
+    show.line("demo: ok")
+    return ExitCode.DONE
 
 
-async def _demo(console: Console) -> None:
+async def _demo(show: _Show) -> None:
     with tempfile.TemporaryDirectory(prefix="baton-demo-") as folder:
-        show = _Show(console)
-        server = _Process(show, "server", _server_command(Path(folder)))
-        async with server.running("listening"), _worker(show):
-            agent: Agent[None] = Agent(
-                name="Guide",
-                instructions="Answer in one or two sentences. Call all functions that you need at once.",
-                tools=[RemoteFunction("get_weather"), RemoteFunction("get_local_time")],
-            )
-            session = SQLiteSession("demo")
+        server = DemoProcess("server", _server_command(Path(folder)), show.lines_of("server"))
+        worker = DemoProcess("worker", ["worker", FUNCTIONS, "--quiet"], show.lines_of("worker"))
+        came = _obey_signals(show, server, worker)
+        try:
+            await _steps(show, server, worker)
+        except asyncio.CancelledError:
+            if not came:
+                raise
+            raise _Interrupted(came[0]) from None
+
+
+async def _steps(show: _Show, server: DemoProcess, worker: DemoProcess) -> None:
+    try:
+        async with server.running("listening"), worker.running("attached"):
+            agent, session = _agent(), SQLiteSession("demo")
             await _turn(show, agent, session, FIRST)
             await _turn(show, agent, session, SECOND, killed=server)
-            await close_connections()
+    finally:
+        await close_connections()
+    show.step("demo", "go on by yourself, each in a terminal of its own:")
+    for command in (["serve"], ["worker", FUNCTIONS], ["chat", _near(AGENT_FILE)]):
+        show.step("", shlex.join([*program(), *command]))
+
+
+def _obey_signals(show: _Show, *processes: DemoProcess) -> list[int]:
+    """Cancel the running task at a first signal, kill the processes at a second. Returns the signals that came."""
+    loop, task, came = asyncio.get_running_loop(), asyncio.current_task(), list[int]()
+    assert task is not None
+
+    def act() -> None:
+        if len(came) == 1:
+            show.silence()
+            task.cancel()
+            return
+        for process in processes:
+            process.kill()
+
+    def obey(number: int, _frame: FrameType | None) -> None:
+        came.append(number)
+        with suppress(RuntimeError):  # the loop is closed: all has ended
+            loop.call_soon_threadsafe(act)
+
+    for number in _ENDING:
+        signal.signal(number, obey)  # until the process ends: no traceback for one more Ctrl-C
+    return came
+
+
+def _agent() -> Agent[None]:
+    written = read_agent_file(AGENT_FILE)
+    tools = [RemoteFunction(tool.function.name) for tool in written.tools]
+    return Agent(name=written.name, instructions=written.instructions, tools=tools)
+
+
+def program() -> list[str]:
+    """Say how this program is typed here: by its name where the shell finds this very one, else by the way to it."""
+    own = Path(sys.executable).with_name("baton")
+    found = shutil.which("baton")
+    if found is not None and own.exists() and Path(found).samefile(own):
+        return ["baton"]
+    return [_near(own)] if own.exists() else [sys.executable, "-m", "baton_server"]
+
+
+def _near(path: Path) -> str:
+    """Write a path as seen from here, where it is below the working folder."""
+    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
 
 
 async def _turn(
-    show: _Show, agent: Agent[None], session: SQLiteSession, question: str, killed: _Process | None = None
+    show: _Show, agent: Agent[None], session: SQLiteSession, question: str, killed: DemoProcess | None = None
 ) -> None:
     """Run one turn and show what happens. `killed`: the server to be killed when the first text comes."""
     show.step("you", question)
@@ -108,6 +196,8 @@ async def _turn(
                     show.again()
     except TimeoutError:
         raise DemoFailed(f"the turn did not end within {TURN_S:g} s") from None
+    finally:
+        result.cancel()  # nothing, if it has ended
     if killed is not None:
         raise DemoFailed("the model wrote nothing, so the server was not killed in the middle of it")
     if not result.final_output:
@@ -115,18 +205,11 @@ async def _turn(
     show.step("answer", str(result.final_output))
 
 
-async def _kill_and_restart(show: _Show, server: _Process) -> None:
+async def _kill_and_restart(show: _Show, server: DemoProcess) -> None:
     show.step("demo", "killing the server with SIGKILL, in the middle of the answer")
     await server.end(signal.SIGKILL)
     show.step("demo", "starting it again on the same file; the turn goes on by itself")
     await server.start("listening")
-
-
-@asynccontextmanager
-async def _worker(show: _Show) -> AsyncIterator[None]:
-    worker = _Process(show, "worker", [sys.executable, "-m", "baton_server.cli.demo_worker"])
-    async with worker.running("attached"):
-        yield
 
 
 def _server_command(folder: Path) -> list[str]:
@@ -137,54 +220,7 @@ def _server_command(folder: Path) -> list[str]:
     os.environ["BATON_ADDRESS"] = address
     set_default_address(address)
     flags = ["--address", address, "--store", str(folder / "baton.db")]
-    return [sys.executable, "-m", "baton_server", "serve", *flags]
-
-
-class _Process:
-    """A process whose lines are shown as they come."""
-
-    def __init__(self, show: _Show, name: str, command: list[str]) -> None:
-        self._show, self._name, self._command = show, name, command
-        self._process: asyncio.subprocess.Process | None = None
-        self._relaying: asyncio.Task[None] | None = None
-
-    @asynccontextmanager
-    async def running(self, ready: str) -> AsyncIterator[None]:
-        """Start it, wait for a line with `ready`, and end it with the block."""
-        await self.start(ready)
-        try:
-            yield
-        finally:
-            await self.end(signal.SIGTERM)
-
-    async def start(self, ready: str) -> None:
-        """Start it, and wait until it is ready. Raises DemoFailed."""
-        self._process = await asyncio.create_subprocess_exec(*self._command, stdout=asyncio.subprocess.PIPE)
-        seen = asyncio.Event()
-        self._relaying = asyncio.ensure_future(self._relay(self._process, ready, seen))
-        waiting = asyncio.ensure_future(seen.wait())
-        await asyncio.wait({waiting, self._relaying}, timeout=START_S, return_when=asyncio.FIRST_COMPLETED)
-        waiting.cancel()
-        if not seen.is_set():
-            raise DemoFailed(f"the {self._name} did not start")
-
-    async def end(self, number: int) -> None:
-        """Send a signal, and wait until it is gone."""
-        process = self._process
-        if process is None:
-            return
-        with suppress(ProcessLookupError):
-            process.send_signal(number)
-        await process.wait()
-        if self._relaying is not None:
-            await self._relaying
-
-    async def _relay(self, process: asyncio.subprocess.Process, ready: str, seen: asyncio.Event) -> None:
-        assert process.stdout is not None
-        async for line in process.stdout:
-            self._show.step(self._name, line.decode().rstrip().removeprefix("baton: "))
-            if ready in line.decode():
-                seen.set()
+    return ["serve", *flags]
 
 
 class _Show:
@@ -193,9 +229,26 @@ class _Show:
     def __init__(self, console: Console) -> None:
         self._console = console
         self._writing = False
+        self._silent = False
+
+    def silence(self) -> None:
+        """Show no more steps: nobody wants to know how it is taken down."""
+        self.again()
+        self._silent = True
+
+    def lines_of(self, who: str) -> Callable[[str], None]:
+        """Print lines that a process prints."""
+        return lambda line: self.step(who, line)
+
+    def line(self, text: str) -> None:
+        """Print how it ended, in a line of its own."""
+        self.again()
+        self._console.print(text, markup=False, soft_wrap=True)
 
     def step(self, who: str, what: str) -> None:
         """Print a line."""
+        if self._silent:
+            return
         self.again()
         self._console.print(f"[bold]{who:>8}[/bold]  ", end="")
         self._console.print(what, markup=False, soft_wrap=True)

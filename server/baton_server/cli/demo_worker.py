@@ -1,10 +1,7 @@
-"""The worker of `baton demo`: a process that hosts two functions and does nothing else."""
+"""The functions of `baton demo`; afterwards anyone may host them: `baton worker baton_server.cli.demo_worker`."""
 
 from __future__ import annotations
 
-import asyncio
-import logging
-import signal
 from datetime import UTC, datetime, timedelta
 
 from baton import Worker
@@ -12,40 +9,26 @@ from baton import Worker
 WEATHER = {"Kyoto": "18 °C, light rain", "Oslo": "4 °C, clear"}
 OFFSETS = {"Kyoto": timedelta(hours=9), "Oslo": timedelta(hours=1)}
 
-
-def _worker() -> Worker:
-    worker = Worker()
-
-    @worker.function
-    def get_weather(city: str) -> str:
-        """Get the weather of a city.
-
-        Args:
-            city: Name of the city, for example Kyoto.
-        """
-        print(f"get_weather({city!r})", flush=True)
-        return WEATHER.get(city, "15 °C, cloudy")
-
-    @worker.function
-    def get_local_time(city: str) -> str:
-        """Get the local time of a city.
-
-        Args:
-            city: Name of the city, for example Kyoto.
-        """
-        print(f"get_local_time({city!r})", flush=True)
-        return (datetime.now(UTC) + OFFSETS.get(city, timedelta())).strftime("%H:%M")
-
-    return worker
+worker = Worker()
 
 
-async def _main() -> None:
-    asked = asyncio.Event()
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, asked.set)
-    async with _worker():
-        print("attached, serving get_weather and get_local_time", flush=True)
-        await asked.wait()
+@worker.function
+def get_weather(city: str) -> str:
+    """Get the weather of a city.
+
+    Args:
+        city: Name of the city, for example Kyoto.
+    """
+    print(f"get_weather({city!r})")
+    return WEATHER.get(city, "15 °C, cloudy")
 
 
-logging.getLogger("baton").setLevel(logging.ERROR)
-asyncio.run(_main())
+@worker.function
+def get_local_time(city: str) -> str:
+    """Get the local time of a city.
+
+    Args:
+        city: Name of the city, for example Kyoto.
+    """
+    print(f"get_local_time({city!r})")
+    return (datetime.now(UTC) + OFFSETS.get(city, timedelta())).strftime("%H:%M")

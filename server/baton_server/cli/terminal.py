@@ -6,7 +6,8 @@ results alone. Rich leaves colours out by itself where NO_COLOR is set or nobody
 
 from __future__ import annotations
 
-from typing import NoReturn
+import sys
+from typing import NoReturn, TextIO
 
 import typer
 from google.protobuf.json_format import MessageToJson
@@ -14,6 +15,7 @@ from google.protobuf.message import Message
 from rich.console import Console
 
 from baton_server.cli.exits import ExitCode
+from baton_server.cli.texts import safe, safe_json
 
 out = Console(highlight=False, soft_wrap=True, markup=False, emoji=False)
 """For results."""
@@ -22,13 +24,15 @@ err = Console(stderr=True, highlight=False, soft_wrap=True, markup=False, emoji=
 """For progress and errors."""
 
 
-def print_json(message: Message) -> None:
-    """Print a message as one line of JSON, fields named as in the contract."""
-    typer.echo(MessageToJson(message, preserving_proto_field_name=True, indent=None, ensure_ascii=False))
+def print_json(message: Message, file: TextIO | None = None) -> None:
+    """Print a message as one line of JSON, fields named as in the contract. `file` None: standard output."""
+    ascii_only = not (getattr(file or sys.stdout, "encoding", None) or "utf-8").lower().startswith("utf")
+    line = MessageToJson(message, preserving_proto_field_name=True, indent=None, ensure_ascii=ascii_only)
+    typer.echo(safe_json(line), file=file)
 
 
 def fail(code: ExitCode, *problems: str) -> NoReturn:
     """End the command: one line per problem, `baton: …`, on standard error."""
     for problem in problems:
-        typer.echo(f"baton: {problem}", err=True)
+        typer.echo(f"baton: {safe(problem)}", err=True)
     raise typer.Exit(code)
