@@ -10,7 +10,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 
 _FENCE = re.compile(r"^```(?P<info>[^\n]*)\n(?P<text>.*?)^```\s*$", re.MULTILINE | re.DOTALL)
-_ODD_FENCE = re.compile(r"^(?:[ \t>]+(?:```|~~~)|~~~|````|(?: {4}|\t)\S).*$", re.MULTILINE)
+_ODD_FENCE = re.compile(r"^(?:[ \t>]+(?:```|~~~)|~~~|````|(?: {4}|\t)\S|.*<(?:pre|code)\b).*$", re.MULTILINE)
 _SPAN = re.compile(r"`([^`\n]+)`")
 _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 _HEADING = re.compile(r"^#{1,6} (.+?)\s*$", re.MULTILINE)

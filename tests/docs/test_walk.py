@@ -91,7 +91,7 @@ def test_what_no_walk_would_do_is_seen(
 
 
 @pytest.mark.parametrize(
-    "text", ["    true\n", "- one\n  ```sh\n  true\n  ```\n", "> ```\n", "~~~\ntrue\n~~~\n", "````\n"]
+    "text", ["    true\n", "- one\n  ```sh\n  true\n  ```\n", "> ```\n", "~~~\ntrue\n~~~\n", "````\n", "<pre>\n"]
 )
 def test_code_that_is_no_block_is_seen(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Markdown has more ways to write code than the walk reads; those are found, so that they can be refused."""
