@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import os
 import pty
+import re
 import sys
-import termios
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 from tests.cli.commands import PATIENCE_S
+
+_PASTE_MARKS = re.compile(r"\x1b\[\?2004(h|l\r?)")
+"""What a prompt says to a terminal besides, and nobody sees."""
 
 
 class Running:
@@ -52,7 +54,7 @@ class Running:
         """Take what came; nothing: no more will come."""
         async with self._more:
             self._over = self._over or not data
-            self.screen += data.decode(errors="replace")
+            self.screen = _PASTE_MARKS.sub("", self.screen + data.decode(errors="replace"))
             self._more.notify_all()
 
 
@@ -61,13 +63,12 @@ async def on_terminal(*arguments: str, address: str) -> AsyncIterator[Running]:
     """Run a command on a terminal of 80 columns; it is gone when the block ends."""
     ours, theirs = pty.openpty()
     process = await asyncio.create_subprocess_exec(
-        *_command(arguments),
+        *_with_ctrl_c(_command(arguments)),
         env=_environment(address),
         stdin=theirs,
         stdout=theirs,
         stderr=theirs,
         start_new_session=True,
-        preexec_fn=_take_terminal,
     )
     os.close(theirs)
     running = Running(process, ours)
@@ -125,9 +126,13 @@ async def into_closed_pipe(*arguments: str, address: str) -> str:
     return errors.decode()
 
 
-def _take_terminal() -> None:
-    """Make standard input the terminal that turns Ctrl-C into a signal; runs in the command's process."""
-    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+def _with_ctrl_c(command: list[str]) -> list[str]:
+    """Run a command so that its standard input is the terminal that turns Ctrl-C into a signal.
+
+    It is done in the new process, by a program in front: forking this one to do it would upset gRPC.
+    """
+    front = "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.argv[1], sys.argv[1:])"
+    return [sys.executable, "-I", "-S", "-c", front, *command]
 
 
 async def _read(fd: int, running: Running) -> None:

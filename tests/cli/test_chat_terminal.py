@@ -64,6 +64,24 @@ async def test_what_is_typed_while_a_turn_runs_is_the_next_line(tmp_path: Path) 
 
 
 @pytest.mark.slow
+async def test_what_is_pasted_is_one_message(tmp_path: Path) -> None:
+    """However many lines it has; it is sent by Enter."""
+    async with (
+        House.opened(tmp_path, say("I see.")) as house,
+        on_terminal("chat", address=house.server.address) as command,
+    ):
+        await command.sees("> ")
+        command.types("\x1b[200~one\ntwo\x1b[201~")
+        await command.sees("two")
+        command.types("\r")
+        await command.sees("I see.\r\n> ")
+        command.types(CTRL_D)
+        await command.ends()
+
+    assert house.model.input_of(0)[-1]["content"] == "one\ntwo"
+
+
+@pytest.mark.slow
 async def test_ctrl_c_cancels_the_turn_and_comes_back_to_the_prompt(tmp_path: Path) -> None:
     """At the prompt it does nothing but say so; typed text is dropped."""
     gate = Gate()

@@ -3,6 +3,9 @@
 Theory of operation: `input()` with readline cannot be interrupted without losing what was typed. So on a terminal
 the prompt is shown and the first key waited for, without readline; as long as nothing is typed, `wake` ends the
 waiting. With the first key, which stays unread, readline takes over and shows the same prompt in the same place.
+
+All the while the terminal gives each key at once. Were it to collect lines in between, Ctrl-D would be lost if it
+came just then: such a terminal notes the end that it means outside of the text.
 """
 
 from __future__ import annotations
@@ -22,6 +25,12 @@ except ImportError:  # no Unix: lines can be read all the same
 
 _ERASE_LINE = "\r\x1b[K"
 
+_PASTES, _PASTES_NO_MORE = "\x1b[?2004h", "\x1b[?2004l"
+"""Ask a terminal to mark what is pasted, so that its line ends send nothing; readline does so itself, but later."""
+
+_PASTES_SINCE = 0x0700
+"""The version of readline that knows such marks."""
+
 
 class Woken(Exception):
     """Something happened while nothing was typed; the prompt is gone, and may be shown again."""
@@ -38,6 +47,9 @@ class Prompt:
             readline.set_completer(self._complete)
             readline.set_completer_delims("")
             readline.parse_and_bind("tab: complete")
+        self._pastes = self.interactive and _knows_pastes()
+        if self._pastes:
+            readline.parse_and_bind("set enable-bracketed-paste on")
 
     def remember(self, line: str) -> None:
         """Put a line into the history, as if it had been typed."""
@@ -55,17 +67,20 @@ class Prompt:
                 raise EOFError
             return line.removesuffix("\n")
         self._wait_for_key(prompt)
-        sys.stdout.write("\r")  # readline believes that it begins at the edge
-        sys.stdout.flush()
-        return input(prompt)
+        with _changed_flags(on=termios.ECHO):  # else readline takes it for a password
+            _write("\r")  # readline believes that it begins at the edge
+            return input(prompt)
 
     @contextmanager
-    def quiet(self) -> Iterator[None]:
-        """Keep what is typed meanwhile for the next line, and off the screen. Ctrl-C stays what it is."""
+    def held(self) -> Iterator[None]:
+        """Hold the terminal: what is typed while nobody asks is kept for the next line, and stays off the screen.
+
+        Ctrl-C stays what it is. In the block, and there alone, lines can be asked for.
+        """
         if not self.interactive:
             yield
             return
-        with _single_keys(sys.stdin.fileno()):
+        with _changed_flags(off=termios.ICANON | termios.ECHO):
             yield
 
     def wake(self) -> None:
@@ -85,15 +100,16 @@ class Prompt:
     # -- inside ----------------------------------------------------------------------------------
 
     def _wait_for_key(self, prompt: str) -> None:
-        stdin = sys.stdin.fileno()
-        with _single_keys(stdin):  # before the prompt is seen: who types at once would see it twice
-            sys.stdout.write(prompt)
-            sys.stdout.flush()
-            ready, _, _ = select.select([stdin, self._woken], [], [])
-        if stdin not in ready:
+        stdin, typed = sys.stdin.fileno(), False
+        _write(f"{_PASTES if self._pastes else ''}{prompt}")
+        try:
+            typed = stdin in select.select([stdin, self._woken], [], [])[0]
+        finally:
+            if self._pastes and not typed:
+                _write(_PASTES_NO_MORE)
+        if not typed:
             self.forget_wakes()
-            sys.stdout.write(_ERASE_LINE)
-            sys.stdout.flush()
+            _write(_ERASE_LINE)
             raise Woken
 
     def _complete(self, text: str, state: int) -> str | None:
@@ -101,15 +117,24 @@ class Prompt:
         return found[state] if state < len(found) else None
 
 
-@contextmanager
-def _single_keys(terminal: int) -> Iterator[None]:
-    """Have the terminal tell of each key at once, and show none of them.
+def _write(text: str) -> None:
+    sys.stdout.write(text)
+    sys.stdout.flush()
 
-    Else the end that Ctrl-D means would be lost: a terminal that collects lines notes it outside of the text.
-    """
+
+def _knows_pastes() -> bool:
+    """Tell whether readline takes marked pastes: only its version says so, which the module does not publish."""
+    version = getattr(readline, "_READLINE_RUNTIME_VERSION", 0)
+    return "libedit" not in (readline.__doc__ or "") and version >= _PASTES_SINCE
+
+
+@contextmanager
+def _changed_flags(on: int = 0, off: int = 0) -> Iterator[None]:
+    """Change local flags of the terminal for a while."""
+    terminal = sys.stdin.fileno()
     kept = termios.tcgetattr(terminal)
     changed = list(kept)
-    changed[3] &= ~(termios.ICANON | termios.ECHO)
+    changed[3] = (kept[3] | on) & ~off
     termios.tcsetattr(terminal, termios.TCSADRAIN, changed)
     try:
         yield

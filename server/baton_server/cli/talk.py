@@ -78,9 +78,10 @@ class Talk:
         """Talk until the person, or the end of the lines, ends it."""
         with on_signal(signal.SIGINT, lambda: self._ctrl_c()), on_signal(signal.SIGTERM, terminated):
             try:
-                with self._ctrl_c_means(_interrupt), self._prompt.quiet():
-                    self._loop.run(self._open())
-                self._converse()
+                with self._prompt.held():
+                    with self._ctrl_c_means(_interrupt):
+                        self._loop.run(self._open())
+                    self._converse()
             finally:
                 self._loop.run(self._conversation.close())
                 self._prompt.close()
@@ -220,7 +221,7 @@ class Talk:
                 future.cancel()
 
         try:
-            with self._prompt.quiet(), self._ctrl_c_means(pressed):
+            with self._ctrl_c_means(pressed):
                 future = self._loop.begin(_telling(over, work(stop)))
                 rested = future.result()
         except CancelledError:
@@ -244,7 +245,7 @@ class Talk:
     def _attempt(self, work: Coroutine[Any, Any, T]) -> T | None:
         """Have something done that takes no time. None: it could not be done, and was said so."""
         try:
-            with self._ctrl_c_means(_interrupt), self._prompt.quiet():
+            with self._ctrl_c_means(_interrupt):
                 return self._loop.run(work)
         except KeyboardInterrupt:
             self._screen.note("left; whether the server has it is not known")
