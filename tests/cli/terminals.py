@@ -59,18 +59,23 @@ class Running:
 
 
 @asynccontextmanager
-async def on_terminal(*arguments: str, address: str) -> AsyncIterator[Running]:
-    """Run a command on a terminal of 80 columns; it is gone when the block ends."""
+async def on_terminal(*arguments: str, address: str, output: Path | None = None) -> AsyncIterator[Running]:
+    """Run a command on a terminal of 80 columns; it is gone when the block ends.
+
+    `output`: a file that standard output goes into, as behind `>`.
+    """
     ours, theirs = pty.openpty()
+    results = theirs if output is None else os.open(output, os.O_WRONLY | os.O_CREAT)
     process = await asyncio.create_subprocess_exec(
         *_with_ctrl_c(_command(arguments)),
         env=_environment(address),
         stdin=theirs,
-        stdout=theirs,
+        stdout=results,
         stderr=theirs,
         start_new_session=True,
     )
-    os.close(theirs)
+    for end in {theirs, results}:
+        os.close(end)
     running = Running(process, ours)
     reading = asyncio.create_task(_read(ours, running))
     try:

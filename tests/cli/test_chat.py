@@ -7,6 +7,7 @@ import io
 import os
 import signal
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from tests.cli.terminals import on_terminal
 from tests.support.scripted_model import Gate, calls, fail, say
 
 from baton.v1 import event_pb2
+from baton_server.cli.interrupts import Waking
 from baton_server.cli.prompt import Prompt
 from baton_server.core.errors import Reason
 
@@ -207,9 +209,30 @@ async def test_ctrl_c_ends_a_conversation_from_a_pipe(tmp_path: Path) -> None:
 def test_a_prompt_without_a_terminal_reads_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     """A last line without its end counts; then comes the end."""
     monkeypatch.setattr(sys, "stdin", io.StringIO("one\ntwo"))
-    prompt = Prompt()
+    waking = Waking()
+    prompt = Prompt(waking, live=False)
 
     assert [prompt.ask("> "), prompt.ask("> ")] == ["one", "two"]
     with pytest.raises(EOFError):
         prompt.ask("> ")
-    prompt.close()
+    waking.close()
+
+
+def test_a_wake_ends_one_waiting_now_or_later() -> None:
+    """Also one from another thread before it began; what can be read comes first."""
+    waking = Waking()
+    thread = threading.Thread(target=waking.wake)
+    thread.start()
+    thread.join()
+    assert waking.wait() is False
+    assert waking.forget() is False
+
+    reads, writes = os.pipe()
+    waking.wake()
+    os.write(writes, b"x")
+    assert waking.wait(reads) is True
+    assert waking.forget() is True
+
+    for end in (reads, writes):
+        os.close(end)
+    waking.close()

@@ -44,8 +44,7 @@ async def test_a_pipe_gets_the_final_output_alone(tmp_path: Path) -> None:
         ran = await house.baton("run", agent, "Weather?", "--host", functions)
 
     assert ran.out == "It rains.\n\x1b[1m\n"
-    assert ran.err.startswith("baton: session sess_")
-    assert "asked for Kyoto" in ran.err
+    assert "baton: session sess_" in ran.err and "asked for Kyoto" in ran.err
 
 
 async def test_a_large_output_comes_whole(tmp_path: Path, agent: str) -> None:

@@ -83,6 +83,30 @@ async def test_a_terminal_shows_the_turn_as_it_goes(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("words", [["run", "AGENT", "Weather?"], ["chat", "AGENT"]], ids=["run", "chat"])
+async def test_a_file_gets_the_output_though_a_terminal_looks_on(tmp_path: Path, words: list[str]) -> None:
+    """Progress and prompt are on the terminal, and nothing of them in the file; nor what functions print."""
+    agent, functions = agent_file(tmp_path, "get_weather"), function_file(tmp_path)
+    given = [agent if word == "AGENT" else word for word in words]
+    output, gate = tmp_path / "output", Gate()
+    async with (
+        House.opened(tmp_path, calls(WEATHER), say("It ", gate, "rains.")) as house,
+        on_terminal(*given, "--host", functions, address=house.server.address, output=output) as command,
+    ):
+        if words[0] == "chat":
+            await command.sees("> ")
+            command.types("Weather?\r")
+        await command.sees("baton: session sess_", "thinking", "asked for Kyoto")
+        gate.open()
+        if words[0] == "chat":
+            command.types("\x04")
+        seen = await command.ends()
+
+    assert output.read_text() == "It rains.\n"
+    assert "rains" not in seen
+
+
+@pytest.mark.slow
 async def test_a_long_wait_says_what_is_waited_for(tmp_path: Path, agent: str) -> None:
     """The model, then a function."""
     gate = Gate()

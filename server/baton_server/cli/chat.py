@@ -11,9 +11,11 @@ from baton_server.cli.calling import explained, use_server
 from baton_server.cli.choosing import AGENT_HELP, given_agent
 from baton_server.cli.completing import complete_session
 from baton_server.cli.conversation import Wanted
-from baton_server.cli.hosting import functions_of
+from baton_server.cli.hosting import functions_of, results_apart
 from baton_server.cli.options import Address, Host, Model
+from baton_server.cli.screen import Screen
 from baton_server.cli.talk import Talk
+from baton_server.cli.terminal import out
 
 EXAMPLES = """Examples:
 
@@ -54,10 +56,10 @@ def chat(
     """
     wanted = Wanted(agent=given_agent(agent), session=session, model=model or "", tools=functions_of(host or ()))
     use_server(address)
-    loop = LoopThread()
-    with explained():
+    loop, live = LoopThread(), out.is_terminal
+    with explained(), results_apart(live) as results:
         try:
-            code = Talk(wanted, loop, address).run()
+            code = Talk(wanted, loop, Screen(live=live), results, address).run()
         finally:
             loop.close()
     raise typer.Exit(code)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 import uuid
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager, redirect_stdout
 from dataclasses import dataclass
+from typing import TextIO
 
 from baton import FunctionTool, UserError, Worker
 from baton.connection import connection_for
@@ -88,6 +90,17 @@ async def hosted(tools: Sequence[FunctionTool], session: session_pb2.Session | N
         yield Hosting(scopes=scopes, names=frozenset(tool.name for tool in tools), worker=worker)
     finally:
         await worker.stop(DRAIN_S)
+
+
+@contextmanager
+def results_apart(live: bool) -> Iterator[TextIO]:
+    """Give the standard output for results, and keep off it what functions of this process print.
+
+    Unless somebody looks on (`live`), a program reads it: then they print to standard error.
+    """
+    results = sys.stdout
+    with redirect_stdout(results if live else sys.stderr):
+        yield results
 
 
 def with_functions(agent: agent_pb2.Agent, tools: Sequence[FunctionTool]) -> agent_pb2.Agent:

@@ -1,7 +1,7 @@
 """Asks a person for lines: with editing and history on a terminal, line by line from a pipe or a file.
 
 Theory of operation: `input()` with readline cannot be interrupted without losing what was typed. So on a terminal
-the prompt is shown and the first key waited for, without readline; as long as nothing is typed, `wake` ends the
+the prompt is shown and the first key waited for, without readline; as long as nothing is typed, a `Waking` ends the
 waiting. With the first key, which stays unread, readline takes over and shows the same prompt in the same place.
 
 All the while the terminal gives each key at once. Were it to collect lines in between, Ctrl-D would be lost if it
@@ -10,11 +10,11 @@ came just then: such a terminal notes the end that it means outside of the text.
 
 from __future__ import annotations
 
-import os
-import select
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+
+from baton_server.cli.interrupts import Waking
 
 try:
     import readline
@@ -37,12 +37,16 @@ class Woken(Exception):
 
 
 class Prompt:
-    """Where lines come from. `interactive`: a person sits at a terminal. Belongs to the main thread, but `wake`."""
+    """Where lines come from, for the main thread. `interactive`: a person sits at a terminal.
 
-    def __init__(self, commands: Sequence[str] = ()) -> None:
-        self.interactive = sys.stdin.isatty() and sys.stdout.isatty() and readline is not None
+    `live`: standard output is a terminal. `waking`: takes a prompt away at which nothing is typed yet. `commands`
+    are completed.
+    """
+
+    def __init__(self, waking: Waking, *, live: bool, commands: Sequence[str] = ()) -> None:
+        self.interactive = live and sys.stdin.isatty() and readline is not None
         self._commands = tuple(commands)
-        self._woken, self._waking = os.pipe()
+        self._waking = waking
         if self.interactive:
             readline.set_completer(self._complete)
             readline.set_completer_delims("")
@@ -83,32 +87,17 @@ class Prompt:
         with _changed_flags(off=termios.ICANON | termios.ECHO):
             yield
 
-    def wake(self) -> None:
-        """End the waiting for a first key, now or when it begins. From any thread."""
-        os.write(self._waking, b"w")
-
-    def forget_wakes(self) -> None:
-        """Let no `wake` from before count."""
-        while select.select([self._woken], [], [], 0)[0]:
-            os.read(self._woken, 1024)
-
-    def close(self) -> None:
-        """Give the pipe back. Nobody may wake it any more."""
-        os.close(self._woken)
-        os.close(self._waking)
-
     # -- inside ----------------------------------------------------------------------------------
 
     def _wait_for_key(self, prompt: str) -> None:
         stdin, typed = sys.stdin.fileno(), False
         _write(f"{_PASTES if self._pastes else ''}{prompt}")
         try:
-            typed = stdin in select.select([stdin, self._woken], [], [])[0]
+            typed = self._waking.wait(stdin)
         finally:
             if self._pastes and not typed:
                 _write(_PASTES_NO_MORE)
         if not typed:
-            self.forget_wakes()
             _write(_ERASE_LINE)
             raise Woken
 

@@ -7,9 +7,8 @@ import os
 import signal
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from typing import Annotated, NoReturn, TextIO
 
 import typer
@@ -22,8 +21,8 @@ from baton_server.cli.completing import complete_session
 from baton_server.cli.connection_notes import ConnectionNotes
 from baton_server.cli.exits import ExitCode
 from baton_server.cli.following import View, follow_run
-from baton_server.cli.hosting import functions_of, hosted
-from baton_server.cli.interrupts import on_signal, terminated
+from baton_server.cli.hosting import functions_of, hosted, results_apart
+from baton_server.cli.interrupts import on_signal_in_loop, terminated
 from baton_server.cli.naming import SESSION_PREFIX, find_session
 from baton_server.cli.open_calls import command
 from baton_server.cli.options import Address, Host, Json, Model
@@ -46,7 +45,7 @@ Events = Annotated[bool, typer.Option("--events", help="With --json: print each 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """A run as the command line says it. `session` None: one is made for it."""
+    """A run as the command line says it. `session` None: one is made for it. `live`: a person looks on."""
 
     agent: Given
     text: str
@@ -57,6 +56,7 @@ class Asked:
     address: str | None
     as_json: bool
     events: bool
+    live: bool
 
 
 def run(  # noqa: PLR0913  (each parameter is an option of the command)
@@ -105,10 +105,9 @@ def run(  # noqa: PLR0913  (each parameter is an option of the command)
         address=address,
         as_json=as_json,
         events=events,
+        live=out.is_terminal and not as_json,
     )
-    results = sys.stdout
-    # What functions of this process print must not come between results that a program reads.
-    with redirect_stdout(sys.stderr if not _live(asked) else results), on_signal(signal.SIGTERM, terminated):
+    with results_apart(asked.live) as results:
         code = calling(address, lambda client: _run(client, asked, results))
     raise typer.Exit(code)
 
@@ -124,12 +123,13 @@ def _text(given: str) -> str:
     return text
 
 
-def _live(asked: Asked) -> bool:
-    return out.is_terminal and not asked.as_json
-
-
 async def _run(client: Client, asked: Asked, results: TextIO) -> ExitCode:
-    screen = Screen(live=_live(asked))
+    with on_signal_in_loop(signal.SIGTERM, terminated):
+        return await _turn(client, asked, results)
+
+
+async def _turn(client: Client, asked: Asked, results: TextIO) -> ExitCode:
+    screen = Screen(live=asked.live)
     ConnectionNotes(screen).watch(client)
     session, chosen = await _placed(client, asked)
     view = View(screen=screen)
@@ -214,7 +214,6 @@ def _say_where(screen: Screen, session_id: str, asked: Asked) -> None:
 def _stopped_by_ctrl_c(screen: Screen) -> Iterator[asyncio.Event]:
     """Give an event that Ctrl-C sets; the second time it ends the process."""
     stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
 
     def pressed() -> None:
         if stop.is_set():
@@ -223,7 +222,7 @@ def _stopped_by_ctrl_c(screen: Screen) -> Iterator[asyncio.Event]:
         stop.set()
         screen.note("cancelling the turn; Ctrl-C again leaves at once")
 
-    with on_signal(signal.SIGINT, partial(loop.call_soon_threadsafe, pressed)):
+    with on_signal_in_loop(signal.SIGINT, pressed):
         yield stop
 
 

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import sys
 import threading
 from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import CancelledError, Future
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Any, TextIO, TypeVar
 
 import typer
 
@@ -25,13 +24,12 @@ from baton_server.cli.answering import CANCEL, ERROR, SKIP, Asking, asking_for
 from baton_server.cli.calling import WrongUsage, client_here
 from baton_server.cli.conversation import Conversation, Rested, Wanted
 from baton_server.cli.exits import ExitCode
-from baton_server.cli.interrupts import on_signal, terminated
+from baton_server.cli.interrupts import Waking, on_signal, terminated
 from baton_server.cli.items import item_words
 from baton_server.cli.open_calls import command
 from baton_server.cli.outcomes import explain_wait
 from baton_server.cli.prompt import Prompt, Woken
 from baton_server.cli.screen import Screen
-from baton_server.cli.terminal import out
 from baton_server.cli.texts import one_line, shortened
 from baton_server.cli.transcript import Line
 from baton_server.cli.words import parts_text
@@ -61,12 +59,15 @@ CLEAN_UP_S = 2.0
 
 
 class Talk:
-    """A conversation, line by line."""
+    """A conversation, line by line. `results`: where final outputs go if nobody looks at the screen.
 
-    def __init__(self, wanted: Wanted, loop: LoopThread, address: str | None) -> None:
-        self._loop, self._address = loop, address
-        self._prompt = Prompt([*COMMANDS, ERROR, SKIP, CANCEL])
-        self._screen = Screen(live=out.is_terminal)
+    `address`: as the command was given it; printed commands repeat it.
+    """
+
+    def __init__(self, wanted: Wanted, loop: LoopThread, screen: Screen, results: TextIO, address: str | None) -> None:
+        self._loop, self._screen, self._results, self._address = loop, screen, results, address
+        self._waking = Waking()
+        self._prompt = Prompt(self._waking, live=screen.live, commands=[*COMMANDS, ERROR, SKIP, CANCEL])
         self._conversation = Conversation(wanted, self._screen)
         self._skipped: set[str] = set()
         self._explained = ""  # the call that was explained last
@@ -78,13 +79,13 @@ class Talk:
         """Talk until the person, or the end of the lines, ends it."""
         with on_signal(signal.SIGINT, lambda: self._ctrl_c()), on_signal(signal.SIGTERM, terminated):
             try:
-                with self._prompt.held():
+                with self._waking.listening(), self._prompt.held():
                     with self._ctrl_c_means(_interrupt):
-                        self._loop.run(self._open())
+                        self._wait(self._loop.begin(self._open()))
                     self._converse()
             finally:
                 self._loop.run(self._conversation.close())
-                self._prompt.close()
+                self._waking.close()
         return ExitCode.DONE if self._prompt.interactive else self._code
 
     def _converse(self) -> None:
@@ -223,7 +224,7 @@ class Talk:
         try:
             with self._ctrl_c_means(pressed):
                 future = self._loop.begin(_telling(over, work(stop)))
-                rested = future.result()
+                rested = self._wait(future)
         except CancelledError:
             over.wait(CLEAN_UP_S)
             self._screen.note("left without waiting for the cancel")
@@ -235,8 +236,19 @@ class Talk:
             rested = Rested(code=ExitCode.FAILED)
         self._code = ExitCode.INTERRUPTED if self._over else rested.code
         for output in () if self._screen.live else rested.outputs:
-            sys.stdout.write(f"{output}\n")  # byte for byte: `echo` would take escape sequences out
-            sys.stdout.flush()
+            self._results.write(f"{output}\n")  # byte for byte: `echo` would take escape sequences out
+            self._results.flush()
+
+    def _wait(self, future: Future[T]) -> T:
+        """Wait for work of the other thread. An exception from a signal cancels it."""
+        future.add_done_callback(lambda _done: self._waking.wake())
+        try:
+            while not future.done():
+                self._waking.wait()
+        except BaseException:  # KeyboardInterrupt, SystemExit
+            future.cancel()
+            raise
+        return future.result()
 
     async def _stop(self, stop: asyncio.Event) -> None:
         self._screen.note("cancelling the turn; Ctrl-C again leaves it to itself")
@@ -246,7 +258,7 @@ class Talk:
         """Have something done that takes no time. None: it could not be done, and was said so."""
         try:
             with self._ctrl_c_means(_interrupt):
-                return self._loop.run(work)
+                return self._wait(self._loop.begin(work))
         except KeyboardInterrupt:
             self._screen.note("left; whether the server has it is not known")
         except AgentsException as error:
@@ -259,9 +271,9 @@ class Talk:
         self._conversation.notes.hold()
         news: Future[None] | None = None
         if self._prompt.interactive:
-            self._prompt.forget_wakes()
+            self._waking.forget()
             news = self._loop.begin(self._conversation.wait_for_news())
-            news.add_done_callback(lambda done: None if done.cancelled() else self._prompt.wake())
+            news.add_done_callback(lambda done: None if done.cancelled() else self._waking.wake())
         try:
             yield
         finally:
