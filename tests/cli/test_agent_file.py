@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from baton.v1 import agent_pb2
-from baton_server.cli.agent_file import WrongAgentFile, read_agent, read_agent_file, same_agent, write_agent
-from baton_server.cli.texts import safe
+from baton_server.cli.given.agent_file import WrongAgentFile, read_agent, read_agent_file, same_agent, write_agent
+from baton_server.cli.show.texts import safe
 
 WRITTEN = """\
 name: Guide 漢

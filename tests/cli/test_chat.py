@@ -17,8 +17,8 @@ from tests.cli.terminals import on_terminal
 from tests.support.scripted_model import Gate, calls, fail, say
 
 from baton.v1 import event_pb2
-from baton_server.cli.interrupts import Waking
-from baton_server.cli.prompt import Prompt
+from baton_server.cli.talk.interrupts import Waking
+from baton_server.cli.talk.prompt import Prompt
 from baton_server.core.errors import Reason
 
 ASK = ("get_weather", '{"city": "Kyoto"}')

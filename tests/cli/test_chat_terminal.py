@@ -12,7 +12,7 @@ from tests.support.scripted_model import Gate, calls, fail, say
 from tests.support.server import ServerProcess
 
 from baton.v1 import event_pb2, runner_pb2
-from baton_server.cli.connection_notes import BACK, LOST
+from baton_server.cli.talk.connection_notes import BACK, LOST
 from baton_server.core.errors import Reason
 
 ASK = ("get_weather", '{"city": "Kyoto"}')

@@ -15,7 +15,7 @@ import pytest
 from tests.docs.programs import BIN, environment, run, started, terminated
 from tests.support.server import free_port
 
-from baton_server.cli.demo import program
+from baton_server.cli.demo.command import program
 
 pytestmark = pytest.mark.slow
 

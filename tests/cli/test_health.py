@@ -14,7 +14,7 @@ import pytest
 from tests.support.server import free_port, server
 
 from baton.address import FALLBACK
-from baton_server.cli.health import DEFAULT_ADDRESS
+from baton_server.cli.commands.health import DEFAULT_ADDRESS
 from baton_server.config import Settings
 
 pytestmark = pytest.mark.slow  # each starts a process
@@ -151,7 +151,7 @@ async def test_it_loads_little() -> None:
     _, _, errors = await _python("-X", "importtime", "-m", "baton_server", "health", "--timeout", "0.1")
 
     loaded = set(re.findall(r"^import time: .*\| +(\S+)$", errors, re.MULTILINE))
-    assert "baton_server.cli.health" in loaded
+    assert "baton_server.cli.commands.health" in loaded
     assert not loaded & {"baton", "baton_server.cli.app", "baton_server.config", "openai", "rich.console"}
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from baton_server.cli.loading import WrongTarget, folder_of, load, load_tools
+from baton_server.cli.given.loading import WrongTarget, folder_of, load, load_tools
 
 Write = Callable[[str, str], None]
 

@@ -15,8 +15,8 @@ from tests.support.scripted_model import Gate, calls, say
 from tests.support.server import ServerProcess
 
 from baton.v1 import event_pb2
-from baton_server.cli.connection_notes import BACK, LOST
-from baton_server.cli.transcript import VOID
+from baton_server.cli.talk.connection_notes import BACK, LOST
+from baton_server.cli.talk.transcript import VOID
 
 __all__ = ["model_server"]
 

@@ -18,8 +18,8 @@ from tests.support.server import ServerProcess
 
 from baton import Agent, Client, RemoteFunction, close_connections
 from baton.v1 import event_pb2, item_pb2
-from baton_server.cli.event_lines import event_words, known_arms
-from baton_server.cli.tail import VOID, TailLines
+from baton_server.cli.show.event_lines import event_words, known_arms
+from baton_server.cli.show.tail import VOID, TailLines
 from baton_server.core.errors import Reason
 
 NOON = datetime(2026, 11, 30, 12, tzinfo=UTC)

@@ -9,11 +9,11 @@ import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from baton.v1 import error_pb2, event_pb2, item_pb2
-from baton_server.cli.items import item_words, output_words
-from baton_server.cli.tables import Column, table_lines
-from baton_server.cli.texts import counted, one_line, safe, safe_json, shortened
-from baton_server.cli.times import ago, ahead, clock, day
-from baton_server.cli.words import parts_text, word
+from baton_server.cli.show.items import item_words, output_words
+from baton_server.cli.show.tables import Column, table_lines
+from baton_server.cli.show.texts import counted, one_line, safe, safe_json, shortened
+from baton_server.cli.show.times import ago, ahead, clock, day
+from baton_server.cli.show.words import parts_text, word
 
 NOON = datetime(2026, 11, 30, 12, tzinfo=UTC)
 

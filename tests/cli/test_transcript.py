@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from baton.v1 import event_pb2, item_pb2
-from baton_server.cli.transcript import UNFINISHED, VOID, Doing, End, Line, Shown, Text, Transcript
+from baton_server.cli.talk.transcript import UNFINISHED, VOID, Doing, End, Line, Shown, Text, Transcript
 
 ASSISTANT = item_pb2.MESSAGE_ROLE_ASSISTANT
 

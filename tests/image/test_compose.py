@@ -12,7 +12,7 @@ from tests.image.compose import command_in_image, compose, grace_s, mounts, seco
 from tests.image.dockerfile import ROOT, health_check, stages
 
 from baton.worker import DRAIN_S
-from baton_server.cli.loading import load_tools
+from baton_server.cli.given.loading import load_tools
 from baton_server.config import Settings
 from baton_server.main import LAST_WORDS_S
 

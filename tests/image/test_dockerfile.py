@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tests.image.dockerfile import ROOT, exec_form, files, health_check, instructions, sent, stages
 
-from baton_server.cli.health import DEFAULT_ADDRESS
+from baton_server.cli.commands.health import DEFAULT_ADDRESS
 from baton_server.config import Settings
 from baton_server.main import LAST_WORDS_S
 

@@ -29,7 +29,7 @@ def main() -> None:
 def _loaded(arguments: Sequence[str]) -> Callable[[], None]:
     """Load the commands: health alone, which is asked every few seconds and is no other's business, else all."""
     if arguments[:1] == ["health"]:
-        from baton_server.cli.health import main as health
+        from baton_server.cli.commands.health import main as health
 
         return partial(health, arguments[1:])
     from baton_server.cli.app import app

@@ -6,23 +6,23 @@ from importlib.metadata import version as installed_version
 
 import typer
 
-from baton_server.cli.actions import EXAMPLE as ACTIONS_EXAMPLE
-from baton_server.cli.actions import actions
-from baton_server.cli.agents import agents
-from baton_server.cli.answer import EXAMPLE as ANSWER_EXAMPLE
-from baton_server.cli.answer import answer
-from baton_server.cli.chat import EXAMPLES as CHAT_EXAMPLES
-from baton_server.cli.chat import chat
-from baton_server.cli.demo import demo
+from baton_server.cli.commands.actions import EXAMPLE as ACTIONS_EXAMPLE
+from baton_server.cli.commands.actions import actions
+from baton_server.cli.commands.agents import agents
+from baton_server.cli.commands.answer import EXAMPLE as ANSWER_EXAMPLE
+from baton_server.cli.commands.answer import answer
+from baton_server.cli.commands.chat import EXAMPLES as CHAT_EXAMPLES
+from baton_server.cli.commands.chat import chat
+from baton_server.cli.commands.health import health
+from baton_server.cli.commands.run import EXAMPLES as RUN_EXAMPLES
+from baton_server.cli.commands.run import run
+from baton_server.cli.commands.serve import serve
+from baton_server.cli.commands.sessions import sessions
+from baton_server.cli.commands.worker import EXAMPLES as WORKER_EXAMPLES
+from baton_server.cli.commands.worker import worker
+from baton_server.cli.demo.command import demo
 from baton_server.cli.exits import CODES_HELP
-from baton_server.cli.health import health
 from baton_server.cli.help import flow_help
-from baton_server.cli.run import EXAMPLES as RUN_EXAMPLES
-from baton_server.cli.run import run
-from baton_server.cli.serve import serve
-from baton_server.cli.sessions import sessions
-from baton_server.cli.worker import EXAMPLES as WORKER_EXAMPLES
-from baton_server.cli.worker import worker
 
 app = typer.Typer(
     name="baton",
@@ -39,12 +39,12 @@ START, USE, LOOK = "Start", "Talk to agents", "Look and answer"
 app.command(rich_help_panel=START)(serve)
 app.command(rich_help_panel=START, epilog=WORKER_EXAMPLES)(worker)
 app.command(rich_help_panel=START)(demo)
+app.command(rich_help_panel=USE, epilog=RUN_EXAMPLES)(run)
+app.command(rich_help_panel=USE, epilog=CHAT_EXAMPLES)(chat)
 app.add_typer(sessions, name="sessions", rich_help_panel=LOOK)
 app.add_typer(agents, name="agents", rich_help_panel=LOOK)
 app.command(rich_help_panel=LOOK, epilog=ACTIONS_EXAMPLE)(actions)
 app.command(rich_help_panel=LOOK, epilog=ANSWER_EXAMPLE)(answer)
-app.command(rich_help_panel=USE, epilog=RUN_EXAMPLES)(run)
-app.command(rich_help_panel=USE, epilog=CHAT_EXAMPLES)(chat)
 app.command(rich_help_panel=LOOK)(health)
 
 

@@ -15,7 +15,7 @@ from google.protobuf.message import Message
 from rich.console import Console
 
 from baton_server.cli.exits import ExitCode
-from baton_server.cli.texts import safe, safe_json
+from baton_server.cli.show.texts import safe, safe_json
 
 out = Console(highlight=False, soft_wrap=True, markup=False, emoji=False)
 """For results."""

@@ -1,0 +1,1 @@
+"""The commands, one module each: what is typed, what it does, how it ends."""

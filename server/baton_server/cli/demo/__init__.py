@@ -1,0 +1,1 @@
+"""`baton demo`: the main job, shown with real processes."""

@@ -1,0 +1,1 @@
+"""What people give: agents in files, functions in modules, names, results, a yes or no."""

@@ -1,0 +1,89 @@
+"""Completes ids, keys and names in the shell, by what the server has; one that is slow or away completes nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable
+from itertools import chain
+from typing import TypeVar
+
+import typer
+
+from baton import AgentsException, Client, close_connections
+from baton_server.cli.calling import WrongUsage, use_server
+from baton_server.cli.given.naming import find_session
+
+PATIENCE_S = 1.0
+"""How long a person who pressed Tab waits at most, the shell's own time aside."""
+
+MOST = 100
+"""Sessions or agents that are looked at: one page of the newest."""
+
+Entry = TypeVar("Entry")
+
+_PLAIN = re.compile(r"[A-Za-z0-9_.:@%+=,/-]+")
+"""What a shell takes as one word without quotes. Other keys and names are not offered."""
+
+
+def complete_session(context: typer.Context, incomplete: str) -> list[str]:
+    """Complete a session by its id or key."""
+
+    async def names(client: Client) -> list[str]:
+        sessions = await _first(client.list_sessions())
+        return list(chain.from_iterable((one.key, one.session_id) for one in sessions))
+
+    return _completed(context, incomplete, names)
+
+
+def complete_agent(context: typer.Context, incomplete: str) -> list[str]:
+    """Complete a kept agent by its id, or by its name if only one has it."""
+
+    async def names(client: Client) -> list[str]:
+        agents = await _first(client.list_agents())
+        count = Counter(kept.agent.name for kept in agents)
+        single = (name for name, times in count.items() if times == 1)
+        return [*single, *(kept.agent_id for kept in agents)]
+
+    return _completed(context, incomplete, names)
+
+
+def complete_call(context: typer.Context, incomplete: str) -> list[str]:
+    """Complete an open call of the session that was named before, by its id, or by its name if only one has it."""
+
+    async def names(client: Client) -> list[str]:
+        session = await find_session(client, context.params.get("session") or "")
+        count = Counter(action.name for action in session.required_actions)
+        single = (name for name, times in count.items() if times == 1)
+        return [*single, *(action.call_id for action in session.required_actions)]
+
+    return _completed(context, incomplete, names)
+
+
+def _completed(context: typer.Context, incomplete: str, names: Callable[[Client], Awaitable[list[str]]]) -> list[str]:
+    """Ask the server for names, and choose those that begin as what was typed; nothing where it does not answer."""
+
+    async def ask() -> list[str]:
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                return await names(Client())
+        finally:
+            await close_connections()
+
+    use_server(context.params.get("address"))
+    try:
+        found = asyncio.run(ask())
+    except (AgentsException, WrongUsage, TimeoutError, OSError):
+        return []
+    return [name for name in found if name.startswith(incomplete) and _PLAIN.fullmatch(name)]
+
+
+async def _first(listed: AsyncIterator[Entry]) -> list[Entry]:
+    """Take the first page of a list."""
+    found: list[Entry] = []
+    async for one in listed:
+        found.append(one)
+        if len(found) == MOST:
+            break
+    return found

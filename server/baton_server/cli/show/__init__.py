@@ -1,0 +1,1 @@
+"""What people see: sessions, events, items and open calls, in words and tables."""

@@ -1,0 +1,153 @@
+"""Events in words, by a table with a line for each arm. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from google.protobuf.message import Message
+from google.protobuf.unknown_fields import UnknownFieldSet
+
+from baton.v1 import event_pb2
+from baton_server.cli.show.items import item_words
+from baton_server.cli.show.texts import counted, one_line
+from baton_server.cli.show.times import seconds
+from baton_server.cli.show.words import call_words, error_words, usage_words, word
+
+SHORT = 6
+"""Last characters of an id that tell it from its neighbours: ids begin with the time."""
+
+
+def event_words(event: event_pb2.Event) -> str:
+    """Say what happened; a message or a result may have several lines."""
+    arm = event.WhichOneof("event")
+    if arm is None:
+        return f"event {_numbers(event)}, which this version does not know"
+    words = _WORDS.get(arm)
+    return words(event) if words is not None else f"{arm.replace('_', ' ')}: {one_line(str(getattr(event, arm)))}"
+
+
+def part_words(part: event_pb2.StreamPart) -> str:
+    """Say what came where it is a part of a kind that this version does not know."""
+    return f"part {_numbers(part)} of the stream, which this version does not know"
+
+
+def short(id_: str) -> str:
+    """Shorten an id for the eye; it cannot be found by this."""
+    return id_[-SHORT:]
+
+
+def _numbers(message: Message) -> str:
+    """List the numbers of fields that are not known."""
+    fields = UnknownFieldSet(message)
+    return ", ".join(str(fields[index].field_number) for index in range(len(fields))) or "without content"
+
+
+def _session_created(event: event_pb2.Event) -> str:
+    made = event.session_created
+    key = f" with the key {one_line(repr(made.key))}" if made.key else ""
+    return f"session {event.session_id} made{key}{_labels(made.metadata)}"
+
+
+def _requires_action(event: event_pb2.Event) -> str:
+    waits = (f"{call_words(action)} {action.call_id}" for action in event.session_requires_action.required_actions)
+    return "waits for " + "\n      and ".join(waits)
+
+
+def _updated(event: event_pb2.Event) -> str:
+    return f"session's defaults changed: {one_line(', '.join(event.session_updated.paths))}"
+
+
+def _turn_created(event: event_pb2.Event) -> str:
+    turn, carried = event.turn_created.turn, len(event.turn_created.carried_item_ids)
+    waits = ", waits for the turn before it" if turn.status == event_pb2.TURN_STATUS_QUEUED else ""
+    with_ = f", with {counted(carried, 'message')} that came too late for the turn before" if carried else ""
+    return f"turn {turn.turn_id} of {one_line(turn.agent)} made{waits}{with_}"
+
+
+def _turn_completed(event: event_pb2.Event) -> str:
+    return f"turn completed: {_spent(event.turn_completed.turn)}"
+
+
+def _turn_failed(event: event_pb2.Event) -> str:
+    turn = event.turn_failed.turn
+    return f"turn failed: {error_words(turn.error)}\n{_spent(turn)}"
+
+
+def _turn_cancelled(event: event_pb2.Event) -> str:
+    return f"turn cancelled: {_spent(event.turn_cancelled.turn)}"
+
+
+def _cancel_requested(event: event_pb2.Event) -> str:
+    asked = event.cancel_requested
+    when = "after the round" if asked.mode == event_pb2.CANCEL_MODE_AFTER_ROUND else "at once"
+    return f"a cancel is asked for, {when}" + (f": {one_line(asked.reason)}" if asked.reason else "")
+
+
+def _item(event: event_pb2.Event) -> str:
+    told = event.item_added if event.HasField("item_added") else event.item_done
+    return item_words(told.item) + ("" if told.in_history else "  (not in the history)")
+
+
+def _withdrawn(event: event_pb2.Event) -> str:
+    ids = event.items_withdrawn.item_ids
+    return f"{counted(len(ids), 'item')} left the history" if ids else "all items left the history"
+
+
+def _round_completed(event: event_pb2.Event) -> str:
+    done = event.round_completed
+    return f"round {event.round} by {one_line(done.model)} in {seconds(done.duration)}: {usage_words(done.usage)}"
+
+
+def _attempt_lost(event: event_pb2.Event) -> str:
+    lost = event.attempt_lost
+    then = {
+        event_pb2.AFTER_LOSS_REDELIVERED: "it is delivered again",
+        event_pb2.AFTER_LOSS_FAILED: "it is not delivered again",
+    }.get(lost.next, word(event_pb2.AfterLoss, lost.next))
+    return f"attempt {lost.attempt} of {lost.call_id} was lost with {one_line(lost.worker_id)}; {then}"
+
+
+def _discarded(event: event_pb2.Event) -> str:
+    gone = event.result_discarded
+    source = f"{one_line(gone.worker_id)}, attempt {gone.attempt}" if gone.worker_id else "outside"
+    return f"a result of {gone.call_id} from {source} was not taken: {error_words(gone.error)}"
+
+
+def _labels(labels: Mapping[str, str]) -> str:
+    return one_line("".join(f" {key}={value}" for key, value in sorted(labels.items())))
+
+
+def _spent(turn: event_pb2.Turn) -> str:
+    return f"{counted(turn.rounds, 'round')}, {usage_words(turn.usage)}"
+
+
+_WORDS: Mapping[str, Callable[[event_pb2.Event], str]] = {
+    "session_created": _session_created,
+    "session_in_progress": lambda _: "session in progress",
+    "session_requires_action": _requires_action,
+    "session_idle": lambda _: "session idle",
+    "session_updated": _updated,
+    "turn_created": _turn_created,
+    "turn_in_progress": lambda _: "turn in progress",
+    "turn_completed": _turn_completed,
+    "turn_failed": _turn_failed,
+    "turn_cancelled": _turn_cancelled,
+    "cancel_requested": _cancel_requested,
+    "item_added": _item,
+    "item_done": _item,
+    "items_withdrawn": _withdrawn,
+    "round_completed": _round_completed,
+    "agent_changed": lambda event: f"{one_line(event.agent_changed.agent)} goes on",
+    "attempt_lost": _attempt_lost,
+    "result_discarded": _discarded,
+}
+
+
+def indented(text: str, columns: int) -> str:
+    """Put the further lines of a text below its first one, so that none can pass for a line of its own."""
+    return text.replace("\n", "\n" + " " * columns)
+
+
+def known_arms() -> Iterable[str]:
+    """List the arms that have words of their own."""
+    return _WORDS.keys()
