@@ -22,10 +22,11 @@ _runtime_version.ValidateProtobufRuntimeVersion(
 _sym_db = _symbol_database.Default()
 
 
+from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb2
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x14\x62\x61ton/v1/agent.proto\x12\x08\x62\x61ton.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xb5\x01\n\x05\x41gent\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x16\n\x0cinstructions\x18\x02 \x01(\tH\x00\x12\r\n\x05model\x18\x05 \x01(\t\x12/\n\x0emodel_settings\x18\x06 \x01(\x0b\x32\x17.baton.v1.ModelSettings\x12\x1d\n\x05tools\x18\x07 \x03(\x0b\x32\x0e.baton.v1.ToolB\x15\n\x13instructions_sourceJ\x04\x08\x03\x10\x04J\x04\x08\x04\x10\x05J\x04\x08\x08\x10\x1e\"\xfd\x01\n\rAgentRevision\x12\x10\n\x08\x61gent_id\x18\x01 \x01(\t\x12\x10\n\x08revision\x18\x02 \x01(\x03\x12\x1e\n\x05\x61gent\x18\x03 \x01(\x0b\x32\x0f.baton.v1.Agent\x12\x0e\n\x06\x64igest\x18\x04 \x01(\t\x12\x37\n\x08metadata\x18\x05 \x03(\x0b\x32%.baton.v1.AgentRevision.MetadataEntry\x12.\n\ncreated_at\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x1a/\n\rMetadataEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"@\n\x08\x41gentRef\x12\x10\n\x08\x61gent_id\x18\x01 \x01(\t\x12\x15\n\x08revision\x18\x02 \x01(\x03H\x00\x88\x01\x01\x42\x0b\n\t_revision\"@\n\x04Tool\x12*\n\x08\x66unction\x18\x01 \x01(\x0b\x32\x16.baton.v1.FunctionToolH\x00\x42\x06\n\x04toolJ\x04\x08\x02\x10\n\"p\n\x0c\x46unctionTool\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x13\n\x0b\x64\x65scription\x18\x02 \x01(\t\x12\x17\n\x0fparameters_json\x18\x03 \x01(\t\x12\x13\n\x06strict\x18\x04 \x01(\x08H\x00\x88\x01\x01\x42\t\n\x07_strictJ\x04\x08\x05\x10\x14\"\xbf\x03\n\rModelSettings\x12\x18\n\x0btemperature\x18\x01 \x01(\x01H\x00\x88\x01\x01\x12\x12\n\x05top_p\x18\x02 \x01(\x01H\x01\x88\x01\x01\x12\x13\n\x0btool_choice\x18\x05 \x01(\t\x12 \n\x13parallel_tool_calls\x18\x06 \x01(\x08H\x02\x88\x01\x01\x12\x12\n\ntruncation\x18\x07 \x01(\t\x12\x17\n\nmax_tokens\x18\x08 \x01(\x05H\x03\x88\x01\x01\x12.\n\treasoning\x18\t \x01(\x0b\x32\x1b.baton.v1.ReasoningSettings\x12\x11\n\tverbosity\x18\n \x01(\t\x12\x37\n\x08metadata\x18\x0b \x03(\x0b\x32%.baton.v1.ModelSettings.MetadataEntry\x12\x12\n\x05store\x18\x0c \x01(\x08H\x04\x88\x01\x01\x1a/\n\rMetadataEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x42\x0e\n\x0c_temperatureB\x08\n\x06_top_pB\x16\n\x14_parallel_tool_callsB\r\n\x0b_max_tokensB\x08\n\x06_storeJ\x04\x08\x03\x10\x04J\x04\x08\x04\x10\x05J\x04\x08\r\x10(\"4\n\x11ReasoningSettings\x12\x0e\n\x06\x65\x66\x66ort\x18\x01 \x01(\t\x12\x0f\n\x07summary\x18\x02 \x01(\t\"\xb7\x01\n\x12\x43reateAgentRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x1e\n\x05\x61gent\x18\x02 \x01(\x0b\x32\x0f.baton.v1.Agent\x12<\n\x08metadata\x18\x03 \x03(\x0b\x32*.baton.v1.CreateAgentRequest.MetadataEntry\x1a/\n\rMetadataEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"@\n\x13\x43reateAgentResponse\x12)\n\x08revision\x18\x01 \x01(\x0b\x32\x17.baton.v1.AgentRevision\"G\n\x0fGetAgentRequest\x12\x10\n\x08\x61gent_id\x18\x01 \x01(\t\x12\x15\n\x08revision\x18\x02 \x01(\x03H\x00\x88\x01\x01\x42\x0b\n\t_revision\"=\n\x10GetAgentResponse\x12)\n\x08revision\x18\x01 \x01(\x0b\x32\x17.baton.v1.AgentRevision\":\n\x11ListAgentsRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\"Y\n\x12ListAgentsResponse\x12*\n\trevisions\x18\x01 \x03(\x0b\x32\x17.baton.v1.AgentRevision\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"T\n\x19ListAgentRevisionsRequest\x12\x10\n\x08\x61gent_id\x18\x01 \x01(\t\x12\x11\n\tpage_size\x18\x02 \x01(\x05\x12\x12\n\npage_token\x18\x03 \x01(\t\"a\n\x1aListAgentRevisionsResponse\x12*\n\trevisions\x18\x01 \x03(\x0b\x32\x17.baton.v1.AgentRevision\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\xff\x01\n\x12UpdateAgentRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x10\n\x08\x61gent_id\x18\x02 \x01(\t\x12\x1e\n\x05\x61gent\x18\x03 \x01(\x0b\x32\x0f.baton.v1.Agent\x12\x1e\n\x11\x65xpected_revision\x18\x04 \x01(\x03H\x00\x88\x01\x01\x12<\n\x08metadata\x18\x05 \x03(\x0b\x32*.baton.v1.UpdateAgentRequest.MetadataEntry\x1a/\n\rMetadataEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x42\x14\n\x12_expected_revision\"@\n\x13UpdateAgentResponse\x12)\n\x08revision\x18\x01 \x01(\x0b\x32\x17.baton.v1.AgentRevision\":\n\x12\x44\x65leteAgentRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x10\n\x08\x61gent_id\x18\x02 \x01(\t\"\x15\n\x13\x44\x65leteAgentResponse2\xdf\x03\n\x0c\x41gentService\x12J\n\x0b\x43reateAgent\x12\x1c.baton.v1.CreateAgentRequest\x1a\x1d.baton.v1.CreateAgentResponse\x12\x41\n\x08GetAgent\x12\x19.baton.v1.GetAgentRequest\x1a\x1a.baton.v1.GetAgentResponse\x12G\n\nListAgents\x12\x1b.baton.v1.ListAgentsRequest\x1a\x1c.baton.v1.ListAgentsResponse\x12_\n\x12ListAgentRevisions\x12#.baton.v1.ListAgentRevisionsRequest\x1a$.baton.v1.ListAgentRevisionsResponse\x12J\n\x0bUpdateAgent\x12\x1c.baton.v1.UpdateAgentRequest\x1a\x1d.baton.v1.UpdateAgentResponse\x12J\n\x0b\x44\x65leteAgent\x12\x1c.baton.v1.DeleteAgentRequest\x1a\x1d.baton.v1.DeleteAgentResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x14\x62\x61ton/v1/agent.proto\x12\x08\x62\x61ton.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xea\x01\n\x05\x41gent\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x16\n\x0cinstructions\x18\x02 \x01(\tH\x00\x12\r\n\x05model\x18\x05 \x01(\t\x12/\n\x0emodel_settings\x18\x06 \x01(\x0b\x32\x17.baton.v1.ModelSettings\x12\x1d\n\x05tools\x18\x07 \x03(\x0b\x32\x0e.baton.v1.Tool\x12-\n\x10input_guardrails\x18\x0b \x03(\x0b\x32\x13.baton.v1.GuardrailB\x15\n\x13instructions_sourceJ\x04\x08\x03\x10\x04J\x04\x08\x04\x10\x05J\x04\x08\x08\x10\x0bJ\x04\x08\x0c\x10\x1e\"I\n\x07HookRef\x12\x0c\n\x04name\x18\x01 \x01(\t\x12*\n\x07timeout\x18\x03 \x01(\x0b\x32\x19.google.protobuf.DurationJ\x04\x08\x02\x10\x03\"i\n\tGuardrail\x12\x0c\n\x04name\x18\x01 \x01(\t\x12!\n\x04hook\x18\x02 \x01(\x0b\x32\x11.baton.v1.HookRefH\x00\x12\x10\n\x08\x62locking\x18\x05 \x01(\x08\x42\x07\n\x05\x63heckJ\x04\x08\x03\x10\x04J\x04\x08\x04\x10\x05J\x04\x08\x06\x10\n\"\xfd\x01\n\rAgentRevision\x12\x10\n\x08\x61gent_id\x18\x01 \x01(\t\x12\x10\n\x08revision\x18\x02 \x01(\x03\x12\x1e\n\x05\x61gent\x18\x03 \x01(\x0b\x32\x0f.baton.v1.Agent\x12\x0e\n\x06\x64igest\x18\x04 \x01(\t\x12\x37\n\x08metadata\x18\x05 \x03(\x0b\x32%.baton.v1.AgentRevision.MetadataEntry\x12.\n\ncreated_at\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x1a/\n\rMetadataEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"@\n\x08\x41gentRef\x12\x10\n\x08\x61gent_id\x18\x01 \x01(\t\x12\x15\n\x08revision\x18\x02 \x01(\x03H\x00\x88\x01\x01\x42\x0b\n\t_revision\"@\n\x04Tool\x12*\n\x08\x66unction\x18\x01 \x01(\x0b\x32\x16.baton.v1.FunctionToolH\x00\x42\x06\n\x04toolJ\x04\x08\x02\x10\n\"\xf0\x01\n\x0c\x46unctionTool\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x13\n\x0b\x64\x65scription\x18\x02 \x01(\t\x12\x17\n\x0fparameters_json\x18\x03 \x01(\t\x12\x13\n\x06strict\x18\x04 \x01(\x08H\x00\x88\x01\x01\x12&\n\texecution\x18\x08 \x01(\x0b\x32\x13.baton.v1.Execution\x12+\n\non_timeout\x18\x0c \x01(\x0b\x32\x17.baton.v1.TimeoutAction\x12\x17\n\x0fhandler_version\x18\x0e \x01(\tB\t\n\x07_strictJ\x04\x08\x05\x10\x08J\x04\x08\t\x10\x0cJ\x04\x08\r\x10\x0eJ\x04\x08\x0f\x10\x14\"\xd6\x01\n\tExecution\x12*\n\x07timeout\x18\x01 \x01(\x0b\x32\x19.google.protobuf.Duration\x12*\n\x07\x65xpires\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\x12)\n\x0blost_worker\x18\x03 \x01(\x0e\x32\x14.baton.v1.LostWorker\x12\x19\n\x0cmax_attempts\x18\x04 \x01(\x05H\x00\x88\x01\x01\x12\x1a\n\x12idempotency_fields\x18\x05 \x03(\tB\x0f\n\r_max_attempts\"D\n\rTimeoutAction\x12\x0e\n\x04text\x18\x01 \x01(\tH\x00\x12\x13\n\tfail_turn\x18\x03 \x01(\x08H\x00\x42\x08\n\x06\x61\x63tionJ\x04\x08\x02\x10\x03\"\xbf\x03\n\rModelSettings\x12\x18\n\x0btemperature\x18\x01 \x01(\x01H\x00\x88\x01\x01\x12\x12\n\x05top_p\x18\x02 \x01(\x01H\x01\x88\x01\x01\x12\x13\n\x0btool_choice\x18\x05 \x01(\t\x12 \n\x13parallel_tool_calls\x18\x06 \x01(\x08H\x02\x88\x01\x01\x12\x12\n\ntruncation\x18\x07 \x01(\t\x12\x17\n\nmax_tokens\x18\x08 \x01(\x05H\x03\x88\x01\x01\x12.\n\treasoning\x18\t \x01(\x0b\x32\x1b.baton.v1.ReasoningSettings\x12\x11\n\tverbosity\x18\n \x01(\t\x12\x37\n\x08metadata\x18\x0b \x03(\x0b\x32%.baton.v1.ModelSettings.MetadataEntry\x12\x12\n\x05store\x18\x0c \x01(\x08H\x04\x88\x01\x01\x1a/\n\rMetadataEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x42\x0e\n\x0c_temperatureB\x08\n\x06_top_pB\x16\n\x14_parallel_tool_callsB\r\n\x0b_max_tokensB\x08\n\x06_storeJ\x04\x08\x03\x10\x04J\x04\x08\x04\x10\x05J\x04\x08\r\x10(\"4\n\x11ReasoningSettings\x12\x0e\n\x06\x65\x66\x66ort\x18\x01 \x01(\t\x12\x0f\n\x07summary\x18\x02 \x01(\t\"\xb7\x01\n\x12\x43reateAgentRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x1e\n\x05\x61gent\x18\x02 \x01(\x0b\x32\x0f.baton.v1.Agent\x12<\n\x08metadata\x18\x03 \x03(\x0b\x32*.baton.v1.CreateAgentRequest.MetadataEntry\x1a/\n\rMetadataEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"@\n\x13\x43reateAgentResponse\x12)\n\x08revision\x18\x01 \x01(\x0b\x32\x17.baton.v1.AgentRevision\"G\n\x0fGetAgentRequest\x12\x10\n\x08\x61gent_id\x18\x01 \x01(\t\x12\x15\n\x08revision\x18\x02 \x01(\x03H\x00\x88\x01\x01\x42\x0b\n\t_revision\"=\n\x10GetAgentResponse\x12)\n\x08revision\x18\x01 \x01(\x0b\x32\x17.baton.v1.AgentRevision\":\n\x11ListAgentsRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\"Y\n\x12ListAgentsResponse\x12*\n\trevisions\x18\x01 \x03(\x0b\x32\x17.baton.v1.AgentRevision\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"T\n\x19ListAgentRevisionsRequest\x12\x10\n\x08\x61gent_id\x18\x01 \x01(\t\x12\x11\n\tpage_size\x18\x02 \x01(\x05\x12\x12\n\npage_token\x18\x03 \x01(\t\"a\n\x1aListAgentRevisionsResponse\x12*\n\trevisions\x18\x01 \x03(\x0b\x32\x17.baton.v1.AgentRevision\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\xff\x01\n\x12UpdateAgentRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x10\n\x08\x61gent_id\x18\x02 \x01(\t\x12\x1e\n\x05\x61gent\x18\x03 \x01(\x0b\x32\x0f.baton.v1.Agent\x12\x1e\n\x11\x65xpected_revision\x18\x04 \x01(\x03H\x00\x88\x01\x01\x12<\n\x08metadata\x18\x05 \x03(\x0b\x32*.baton.v1.UpdateAgentRequest.MetadataEntry\x1a/\n\rMetadataEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x42\x14\n\x12_expected_revision\"@\n\x13UpdateAgentResponse\x12)\n\x08revision\x18\x01 \x01(\x0b\x32\x17.baton.v1.AgentRevision\":\n\x12\x44\x65leteAgentRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x10\n\x08\x61gent_id\x18\x02 \x01(\t\"\x15\n\x13\x44\x65leteAgentResponse*Y\n\nLostWorker\x12\x1b\n\x17LOST_WORKER_UNSPECIFIED\x10\x00\x12\x19\n\x15LOST_WORKER_REDELIVER\x10\x01\x12\x13\n\x0fLOST_WORKER_ASK\x10\x02\x32\xdf\x03\n\x0c\x41gentService\x12J\n\x0b\x43reateAgent\x12\x1c.baton.v1.CreateAgentRequest\x1a\x1d.baton.v1.CreateAgentResponse\x12\x41\n\x08GetAgent\x12\x19.baton.v1.GetAgentRequest\x1a\x1a.baton.v1.GetAgentResponse\x12G\n\nListAgents\x12\x1b.baton.v1.ListAgentsRequest\x1a\x1c.baton.v1.ListAgentsResponse\x12_\n\x12ListAgentRevisions\x12#.baton.v1.ListAgentRevisionsRequest\x1a$.baton.v1.ListAgentRevisionsResponse\x12J\n\x0bUpdateAgent\x12\x1c.baton.v1.UpdateAgentRequest\x1a\x1d.baton.v1.UpdateAgentResponse\x12J\n\x0b\x44\x65leteAgent\x12\x1c.baton.v1.DeleteAgentRequest\x1a\x1d.baton.v1.DeleteAgentResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -40,52 +41,62 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_CREATEAGENTREQUEST_METADATAENTRY']._serialized_options = b'8\001'
   _globals['_UPDATEAGENTREQUEST_METADATAENTRY']._loaded_options = None
   _globals['_UPDATEAGENTREQUEST_METADATAENTRY']._serialized_options = b'8\001'
-  _globals['_AGENT']._serialized_start=68
-  _globals['_AGENT']._serialized_end=249
-  _globals['_AGENTREVISION']._serialized_start=252
-  _globals['_AGENTREVISION']._serialized_end=505
-  _globals['_AGENTREVISION_METADATAENTRY']._serialized_start=458
-  _globals['_AGENTREVISION_METADATAENTRY']._serialized_end=505
-  _globals['_AGENTREF']._serialized_start=507
-  _globals['_AGENTREF']._serialized_end=571
-  _globals['_TOOL']._serialized_start=573
-  _globals['_TOOL']._serialized_end=637
-  _globals['_FUNCTIONTOOL']._serialized_start=639
-  _globals['_FUNCTIONTOOL']._serialized_end=751
-  _globals['_MODELSETTINGS']._serialized_start=754
-  _globals['_MODELSETTINGS']._serialized_end=1201
-  _globals['_MODELSETTINGS_METADATAENTRY']._serialized_start=458
-  _globals['_MODELSETTINGS_METADATAENTRY']._serialized_end=505
-  _globals['_REASONINGSETTINGS']._serialized_start=1203
-  _globals['_REASONINGSETTINGS']._serialized_end=1255
-  _globals['_CREATEAGENTREQUEST']._serialized_start=1258
-  _globals['_CREATEAGENTREQUEST']._serialized_end=1441
-  _globals['_CREATEAGENTREQUEST_METADATAENTRY']._serialized_start=458
-  _globals['_CREATEAGENTREQUEST_METADATAENTRY']._serialized_end=505
-  _globals['_CREATEAGENTRESPONSE']._serialized_start=1443
-  _globals['_CREATEAGENTRESPONSE']._serialized_end=1507
-  _globals['_GETAGENTREQUEST']._serialized_start=1509
-  _globals['_GETAGENTREQUEST']._serialized_end=1580
-  _globals['_GETAGENTRESPONSE']._serialized_start=1582
-  _globals['_GETAGENTRESPONSE']._serialized_end=1643
-  _globals['_LISTAGENTSREQUEST']._serialized_start=1645
-  _globals['_LISTAGENTSREQUEST']._serialized_end=1703
-  _globals['_LISTAGENTSRESPONSE']._serialized_start=1705
-  _globals['_LISTAGENTSRESPONSE']._serialized_end=1794
-  _globals['_LISTAGENTREVISIONSREQUEST']._serialized_start=1796
-  _globals['_LISTAGENTREVISIONSREQUEST']._serialized_end=1880
-  _globals['_LISTAGENTREVISIONSRESPONSE']._serialized_start=1882
-  _globals['_LISTAGENTREVISIONSRESPONSE']._serialized_end=1979
-  _globals['_UPDATEAGENTREQUEST']._serialized_start=1982
-  _globals['_UPDATEAGENTREQUEST']._serialized_end=2237
-  _globals['_UPDATEAGENTREQUEST_METADATAENTRY']._serialized_start=458
-  _globals['_UPDATEAGENTREQUEST_METADATAENTRY']._serialized_end=505
-  _globals['_UPDATEAGENTRESPONSE']._serialized_start=2239
-  _globals['_UPDATEAGENTRESPONSE']._serialized_end=2303
-  _globals['_DELETEAGENTREQUEST']._serialized_start=2305
-  _globals['_DELETEAGENTREQUEST']._serialized_end=2363
-  _globals['_DELETEAGENTRESPONSE']._serialized_start=2365
-  _globals['_DELETEAGENTRESPONSE']._serialized_end=2386
-  _globals['_AGENTSERVICE']._serialized_start=2389
-  _globals['_AGENTSERVICE']._serialized_end=2868
+  _globals['_LOSTWORKER']._serialized_start=3071
+  _globals['_LOSTWORKER']._serialized_end=3160
+  _globals['_AGENT']._serialized_start=100
+  _globals['_AGENT']._serialized_end=334
+  _globals['_HOOKREF']._serialized_start=336
+  _globals['_HOOKREF']._serialized_end=409
+  _globals['_GUARDRAIL']._serialized_start=411
+  _globals['_GUARDRAIL']._serialized_end=516
+  _globals['_AGENTREVISION']._serialized_start=519
+  _globals['_AGENTREVISION']._serialized_end=772
+  _globals['_AGENTREVISION_METADATAENTRY']._serialized_start=725
+  _globals['_AGENTREVISION_METADATAENTRY']._serialized_end=772
+  _globals['_AGENTREF']._serialized_start=774
+  _globals['_AGENTREF']._serialized_end=838
+  _globals['_TOOL']._serialized_start=840
+  _globals['_TOOL']._serialized_end=904
+  _globals['_FUNCTIONTOOL']._serialized_start=907
+  _globals['_FUNCTIONTOOL']._serialized_end=1147
+  _globals['_EXECUTION']._serialized_start=1150
+  _globals['_EXECUTION']._serialized_end=1364
+  _globals['_TIMEOUTACTION']._serialized_start=1366
+  _globals['_TIMEOUTACTION']._serialized_end=1434
+  _globals['_MODELSETTINGS']._serialized_start=1437
+  _globals['_MODELSETTINGS']._serialized_end=1884
+  _globals['_MODELSETTINGS_METADATAENTRY']._serialized_start=725
+  _globals['_MODELSETTINGS_METADATAENTRY']._serialized_end=772
+  _globals['_REASONINGSETTINGS']._serialized_start=1886
+  _globals['_REASONINGSETTINGS']._serialized_end=1938
+  _globals['_CREATEAGENTREQUEST']._serialized_start=1941
+  _globals['_CREATEAGENTREQUEST']._serialized_end=2124
+  _globals['_CREATEAGENTREQUEST_METADATAENTRY']._serialized_start=725
+  _globals['_CREATEAGENTREQUEST_METADATAENTRY']._serialized_end=772
+  _globals['_CREATEAGENTRESPONSE']._serialized_start=2126
+  _globals['_CREATEAGENTRESPONSE']._serialized_end=2190
+  _globals['_GETAGENTREQUEST']._serialized_start=2192
+  _globals['_GETAGENTREQUEST']._serialized_end=2263
+  _globals['_GETAGENTRESPONSE']._serialized_start=2265
+  _globals['_GETAGENTRESPONSE']._serialized_end=2326
+  _globals['_LISTAGENTSREQUEST']._serialized_start=2328
+  _globals['_LISTAGENTSREQUEST']._serialized_end=2386
+  _globals['_LISTAGENTSRESPONSE']._serialized_start=2388
+  _globals['_LISTAGENTSRESPONSE']._serialized_end=2477
+  _globals['_LISTAGENTREVISIONSREQUEST']._serialized_start=2479
+  _globals['_LISTAGENTREVISIONSREQUEST']._serialized_end=2563
+  _globals['_LISTAGENTREVISIONSRESPONSE']._serialized_start=2565
+  _globals['_LISTAGENTREVISIONSRESPONSE']._serialized_end=2662
+  _globals['_UPDATEAGENTREQUEST']._serialized_start=2665
+  _globals['_UPDATEAGENTREQUEST']._serialized_end=2920
+  _globals['_UPDATEAGENTREQUEST_METADATAENTRY']._serialized_start=725
+  _globals['_UPDATEAGENTREQUEST_METADATAENTRY']._serialized_end=772
+  _globals['_UPDATEAGENTRESPONSE']._serialized_start=2922
+  _globals['_UPDATEAGENTRESPONSE']._serialized_end=2986
+  _globals['_DELETEAGENTREQUEST']._serialized_start=2988
+  _globals['_DELETEAGENTREQUEST']._serialized_end=3046
+  _globals['_DELETEAGENTRESPONSE']._serialized_start=3048
+  _globals['_DELETEAGENTRESPONSE']._serialized_end=3069
+  _globals['_AGENTSERVICE']._serialized_start=3163
+  _globals['_AGENTSERVICE']._serialized_end=3642
 # @@protoc_insertion_point(module_scope)

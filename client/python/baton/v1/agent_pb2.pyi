@@ -5,9 +5,11 @@ Agents as data: what they are told and what they may call."""
 
 from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
+from google.protobuf import duration_pb2 as _duration_pb2
 from google.protobuf import message as _message
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -18,6 +20,30 @@ else:
     from typing_extensions import TypeAlias as _TypeAlias, Never as _Never
 
 DESCRIPTOR: _descriptor.FileDescriptor
+
+class _LostWorker:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _LostWorkerEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_LostWorker.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    LOST_WORKER_UNSPECIFIED: _LostWorker.ValueType  # 0
+    """Not said."""
+    LOST_WORKER_REDELIVER: _LostWorker.ValueType  # 1
+    """Deliver it again: attempt + 1, the same idempotency key, may_have_run."""
+    LOST_WORKER_ASK: _LostWorker.ValueType  # 2
+    """Run at most once: where an attempt may have run, ask outside, by EFFECT_UNKNOWN."""
+
+class LostWorker(_LostWorker, metaclass=_LostWorkerEnumTypeWrapper):
+    """What the loss of a worker means for the call that it had."""
+
+LOST_WORKER_UNSPECIFIED: LostWorker.ValueType  # 0
+"""Not said."""
+LOST_WORKER_REDELIVER: LostWorker.ValueType  # 1
+"""Deliver it again: attempt + 1, the same idempotency key, may_have_run."""
+LOST_WORKER_ASK: LostWorker.ValueType  # 2
+"""Run at most once: where an attempt may have run, ask outside, by EFFECT_UNKNOWN."""
+Global___LostWorker: _TypeAlias = LostWorker  # noqa: Y015
 
 @_typing.final
 class Agent(_message.Message):
@@ -30,6 +56,7 @@ class Agent(_message.Message):
     MODEL_FIELD_NUMBER: _builtins.int
     MODEL_SETTINGS_FIELD_NUMBER: _builtins.int
     TOOLS_FIELD_NUMBER: _builtins.int
+    INPUT_GUARDRAILS_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """1 to 128 characters. Required."""
     instructions: _builtins.str
@@ -47,6 +74,10 @@ class Agent(_message.Message):
     def tools(self) -> _containers.RepeatedCompositeFieldContainer[Global___Tool]:
         """What it may call. Empty: nothing."""
 
+    @_builtins.property
+    def input_guardrails(self) -> _containers.RepeatedCompositeFieldContainer[Global___Guardrail]:
+        """Check the input of a turn. Empty: none. At most 32."""
+
     def __init__(
         self,
         *,
@@ -55,16 +86,85 @@ class Agent(_message.Message):
         model: _builtins.str = ...,
         model_settings: Global___ModelSettings | None = ...,
         tools: _abc.Iterable[Global___Tool] | None = ...,
+        input_guardrails: _abc.Iterable[Global___Guardrail] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["instructions", b"instructions", "instructions_source", b"instructions_source", "model_settings", b"model_settings"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["instructions", b"instructions", "instructions_source", b"instructions_source", "model", b"model", "model_settings", b"model_settings", "name", b"name", "tools", b"tools"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["input_guardrails", b"input_guardrails", "instructions", b"instructions", "instructions_source", b"instructions_source", "model", b"model", "model_settings", b"model_settings", "name", b"name", "tools", b"tools"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType_instructions_source: _TypeAlias = _typing.Literal["instructions"]  # noqa: Y015
     _WhichOneofArgType_instructions_source: _TypeAlias = _typing.Literal["instructions_source", b"instructions_source"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_instructions_source) -> _WhichOneofReturnType_instructions_source | None: ...
 
 Global___Agent: _TypeAlias = Agent  # noqa: Y015
+
+@_typing.final
+class HookRef(_message.Message):
+    """Names a program that answers a question of the Runner: a handler of the kind that
+    its place says, registered by a worker in the turn's scopes.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    TIMEOUT_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """The handler's name, 1 to 64 of A-Z a-z 0-9 _ -. Required."""
+    @_builtins.property
+    def timeout(self) -> _duration_pb2.Duration:
+        """How long it may take from the moment that it is asked, 1 ms to 10 min. Absent: 30 s."""
+
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        timeout: _duration_pb2.Duration | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["timeout", b"timeout"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name", "timeout", b"timeout"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___HookRef: _TypeAlias = HookRef  # noqa: Y015
+
+@_typing.final
+class Guardrail(_message.Message):
+    """Checks what goes in. One that trips ends the turn with INPUT_GUARDRAIL_TRIPPED; the
+    input stays in the history, nothing that the turn made does.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    HOOK_FIELD_NUMBER: _builtins.int
+    BLOCKING_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """Shown in errors and events, 1 to 128 characters. Required."""
+    blocking: _builtins.bool
+    """Finish before the model is asked. Default false: it runs beside the first model
+    request, whose reply counts once no guardrail has tripped.
+    """
+    @_builtins.property
+    def hook(self) -> Global___HookRef:
+        """A program. Kind INPUT_GUARDRAIL."""
+
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        hook: Global___HookRef | None = ...,
+        blocking: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["check", b"check", "hook", b"hook"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["blocking", b"blocking", "check", b"check", "hook", b"hook", "name", b"name"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType_check: _TypeAlias = _typing.Literal["hook"]  # noqa: Y015
+    _WhichOneofArgType_check: _TypeAlias = _typing.Literal["check", b"check"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_check) -> _WhichOneofReturnType_check | None: ...
+
+Global___Guardrail: _TypeAlias = Guardrail  # noqa: Y015
 
 @_typing.final
 class AgentRevision(_message.Message):
@@ -202,6 +302,9 @@ class FunctionTool(_message.Message):
     DESCRIPTION_FIELD_NUMBER: _builtins.int
     PARAMETERS_JSON_FIELD_NUMBER: _builtins.int
     STRICT_FIELD_NUMBER: _builtins.int
+    EXECUTION_FIELD_NUMBER: _builtins.int
+    ON_TIMEOUT_FIELD_NUMBER: _builtins.int
+    HANDLER_VERSION_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """1 to 64 of A-Z a-z 0-9 _ -. Required. Also the handler's name."""
     description: _builtins.str
@@ -216,6 +319,22 @@ class FunctionTool(_message.Message):
     every object in it closed, every property required. A true that the schema does
     not allow is INVALID_REQUEST.
     """
+    handler_version: _builtins.str
+    """Version of the handler. Empty: that of the handler whose parameters were taken; else
+    the newest that somebody can serve, at each delivery.
+    """
+    @_builtins.property
+    def execution(self) -> Global___Execution:
+        """How it is executed. Fields that are absent come from the registered handler, when the
+        turn is accepted.
+        """
+
+    @_builtins.property
+    def on_timeout(self) -> Global___TimeoutAction:
+        """What happens when `execution.timeout` passes. Absent: the model gets a default
+        sentence.
+        """
+
     def __init__(
         self,
         *,
@@ -223,16 +342,100 @@ class FunctionTool(_message.Message):
         description: _builtins.str = ...,
         parameters_json: _builtins.str = ...,
         strict: _builtins.bool | None = ...,
+        execution: Global___Execution | None = ...,
+        on_timeout: Global___TimeoutAction | None = ...,
+        handler_version: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_strict", b"_strict", "strict", b"strict"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_strict", b"_strict", "execution", b"execution", "on_timeout", b"on_timeout", "strict", b"strict"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_strict", b"_strict", "description", b"description", "name", b"name", "parameters_json", b"parameters_json", "strict", b"strict"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_strict", b"_strict", "description", b"description", "execution", b"execution", "handler_version", b"handler_version", "name", b"name", "on_timeout", b"on_timeout", "parameters_json", b"parameters_json", "strict", b"strict"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__strict: _TypeAlias = _typing.Literal["strict"]  # noqa: Y015
     _WhichOneofArgType__strict: _TypeAlias = _typing.Literal["_strict", b"_strict"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType__strict) -> _WhichOneofReturnType__strict | None: ...
 
 Global___FunctionTool: _TypeAlias = FunctionTool  # noqa: Y015
+
+@_typing.final
+class Execution(_message.Message):
+    """How a function is executed. Every field may be absent."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TIMEOUT_FIELD_NUMBER: _builtins.int
+    EXPIRES_FIELD_NUMBER: _builtins.int
+    LOST_WORKER_FIELD_NUMBER: _builtins.int
+    MAX_ATTEMPTS_FIELD_NUMBER: _builtins.int
+    IDEMPOTENCY_FIELDS_FIELD_NUMBER: _builtins.int
+    lost_worker: Global___LostWorker.ValueType
+    """What a lost worker means. Unspecified: as the handler's side effects say, else
+    REDELIVER.
+    """
+    max_attempts: _builtins.int
+    """Attempts that may lose their worker before the call fails, 1 to 100. Absent: 5."""
+    @_builtins.property
+    def timeout(self) -> _duration_pb2.Duration:
+        """From the first CallAck, over all attempts; not while queued or unserved. 1 ms to
+        24 h. Absent: the handler's, else none.
+        """
+
+    @_builtins.property
+    def expires(self) -> _duration_pb2.Duration:
+        """From the call's commit until it must be settled, 1 s to 30 days. Absent: none."""
+
+    @_builtins.property
+    def idempotency_fields(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Argument fields, as JSON Pointers such as "/order/id", that make the idempotency key
+        together with the session and the name. At most 16. Empty: the handler's, else the
+        call id is the key.
+        """
+
+    def __init__(
+        self,
+        *,
+        timeout: _duration_pb2.Duration | None = ...,
+        expires: _duration_pb2.Duration | None = ...,
+        lost_worker: Global___LostWorker.ValueType = ...,
+        max_attempts: _builtins.int | None = ...,
+        idempotency_fields: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_max_attempts", b"_max_attempts", "expires", b"expires", "max_attempts", b"max_attempts", "timeout", b"timeout"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_max_attempts", b"_max_attempts", "expires", b"expires", "idempotency_fields", b"idempotency_fields", "lost_worker", b"lost_worker", "max_attempts", b"max_attempts", "timeout", b"timeout"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__max_attempts: _TypeAlias = _typing.Literal["max_attempts"]  # noqa: Y015
+    _WhichOneofArgType__max_attempts: _TypeAlias = _typing.Literal["_max_attempts", b"_max_attempts"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__max_attempts) -> _WhichOneofReturnType__max_attempts | None: ...
+
+Global___Execution: _TypeAlias = Execution  # noqa: Y015
+
+@_typing.final
+class TimeoutAction(_message.Message):
+    """What happens when a function times out. The worker gets Cancel{TIMEOUT}."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TEXT_FIELD_NUMBER: _builtins.int
+    FAIL_TURN_FIELD_NUMBER: _builtins.int
+    text: _builtins.str
+    """The model gets this text, 1 to 4096 characters."""
+    fail_turn: _builtins.bool
+    """True: the turn fails with TOOL_TIMEOUT."""
+    def __init__(
+        self,
+        *,
+        text: _builtins.str = ...,
+        fail_turn: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["action", b"action", "fail_turn", b"fail_turn", "text", b"text"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["action", b"action", "fail_turn", b"fail_turn", "text", b"text"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType_action: _TypeAlias = _typing.Literal["text", "fail_turn"]  # noqa: Y015
+    _WhichOneofArgType_action: _TypeAlias = _typing.Literal["action", b"action"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_action) -> _WhichOneofReturnType_action | None: ...
+
+Global___TimeoutAction: _TypeAlias = TimeoutAction  # noqa: Y015
 
 @_typing.final
 class ModelSettings(_message.Message):

@@ -106,15 +106,24 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """
     ERROR_REASON_CALL_SETTLED: _ErrorReason.ValueType  # 201
     """The call was settled before: by a worker, or by anything else ("outside"). With
-    the outcome DUPLICATE it was by this very result. [event, an outcome]
+    the outcome DUPLICATE it was by this very result.
+    [FAILED_PRECONDITION, event, an outcome]
     {"call_id": "call_01J9", "settled_by": "worker"}
     """
     ERROR_REASON_ATTEMPT_STALE: _ErrorReason.ValueType  # 202
-    """The result is for an attempt that was replaced. [event, an outcome]
+    """The attempt was replaced. [FAILED_PRECONDITION, event, an outcome]
     {"attempt": "1", "current_attempt": "2"}
+    """
+    ERROR_REASON_CALL_EXPIRED: _ErrorReason.ValueType  # 203
+    """The call was not settled before its `expires`. [event]
+    {"call_id": "call_01J9", "expires": "3600s"}
     """
     ERROR_REASON_WORKER_LOST: _ErrorReason.ValueType  # 204
     """Every allowed attempt lost its worker, or was never acked. [event] {"attempts": "5"}"""
+    ERROR_REASON_CALL_STATE: _ErrorReason.ValueType  # 208
+    """The call is not in the state that this input settles. [FAILED_PRECONDITION]
+    {"call_id": "call_01J9", "state": "LEASED"}
+    """
     ERROR_REASON_HANDLER_CRASHED: _ErrorReason.ValueType  # 209
     """The handler raised an exception that it did not expect. `message` is its text and
     stack, up to 16 KiB. The model is not told. [event] {"type": "KeyError"}
@@ -157,6 +166,22 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """The same instance attached again; the older stream ends.
     [ABORTED] {"instance_id": "pod-7"}
     """
+    ERROR_REASON_HOOK_UNSERVED: _ErrorReason.ValueType  # 400
+    """Nobody in scope serves the hook and its kind allows no default. [event]
+    {"kind": "INPUT_GUARDRAIL", "name": "no_pii", "scopes": "svc-7,"}
+    """
+    ERROR_REASON_HOOK_TIMEOUT: _ErrorReason.ValueType  # 401
+    """The hook was not answered in time and its kind allows no default. [event]
+    {"kind": "INPUT_GUARDRAIL", "name": "no_pii", "timeout": "30s"}
+    """
+    ERROR_REASON_HOOK_RAISED: _ErrorReason.ValueType  # 402
+    """The hook's code raised, or said that it failed, and its kind allows no default.
+    [event] {"kind": "INPUT_GUARDRAIL", "name": "no_pii", "type": "KeyError"}
+    """
+    ERROR_REASON_HOOK_ANSWER_INVALID: _ErrorReason.ValueType  # 403
+    """The hook's answer does not have the shape of its kind. [event]
+    {"kind": "MODEL_INPUT_FILTER", "name": "trim", "path": "$.input"}
+    """
     ERROR_REASON_MAX_TURNS_EXCEEDED: _ErrorReason.ValueType  # 500
     """The limit of rounds was reached. MaxTurnsExceeded. [event] {"max_turns": "10"}"""
     ERROR_REASON_MODEL_BEHAVIOR_ERROR: _ErrorReason.ValueType  # 501
@@ -169,6 +194,12 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     ERROR_REASON_MODEL_TIMEOUT: _ErrorReason.ValueType  # 503
     """One model request took longer than its timeout. ModelTimeoutError. Retryable.
     [event] {"timeout": "60s"}
+    """
+    ERROR_REASON_INPUT_GUARDRAIL_TRIPPED: _ErrorReason.ValueType  # 505
+    """InputGuardrailTripwireTriggered. [event] {"guardrail": "no_pii"}"""
+    ERROR_REASON_TOOL_TIMEOUT: _ErrorReason.ValueType  # 509
+    """A function timed out and its timeout is to fail the turn. ToolTimeoutError. [event]
+    {"tool": "get_weather", "call_id": "call_01J9", "timeout": "30s"}
     """
     ERROR_REASON_MODEL_NOT_FOUND: _ErrorReason.ValueType  # 600
     """The provider knows no such model, or nobody named one. [event]
@@ -281,15 +312,24 @@ send it with the same ids. [INVALID_ARGUMENT, or event]
 """
 ERROR_REASON_CALL_SETTLED: ErrorReason.ValueType  # 201
 """The call was settled before: by a worker, or by anything else ("outside"). With
-the outcome DUPLICATE it was by this very result. [event, an outcome]
+the outcome DUPLICATE it was by this very result.
+[FAILED_PRECONDITION, event, an outcome]
 {"call_id": "call_01J9", "settled_by": "worker"}
 """
 ERROR_REASON_ATTEMPT_STALE: ErrorReason.ValueType  # 202
-"""The result is for an attempt that was replaced. [event, an outcome]
+"""The attempt was replaced. [FAILED_PRECONDITION, event, an outcome]
 {"attempt": "1", "current_attempt": "2"}
+"""
+ERROR_REASON_CALL_EXPIRED: ErrorReason.ValueType  # 203
+"""The call was not settled before its `expires`. [event]
+{"call_id": "call_01J9", "expires": "3600s"}
 """
 ERROR_REASON_WORKER_LOST: ErrorReason.ValueType  # 204
 """Every allowed attempt lost its worker, or was never acked. [event] {"attempts": "5"}"""
+ERROR_REASON_CALL_STATE: ErrorReason.ValueType  # 208
+"""The call is not in the state that this input settles. [FAILED_PRECONDITION]
+{"call_id": "call_01J9", "state": "LEASED"}
+"""
 ERROR_REASON_HANDLER_CRASHED: ErrorReason.ValueType  # 209
 """The handler raised an exception that it did not expect. `message` is its text and
 stack, up to 16 KiB. The model is not told. [event] {"type": "KeyError"}
@@ -332,6 +372,22 @@ ERROR_REASON_WORKER_REPLACED: ErrorReason.ValueType  # 308
 """The same instance attached again; the older stream ends.
 [ABORTED] {"instance_id": "pod-7"}
 """
+ERROR_REASON_HOOK_UNSERVED: ErrorReason.ValueType  # 400
+"""Nobody in scope serves the hook and its kind allows no default. [event]
+{"kind": "INPUT_GUARDRAIL", "name": "no_pii", "scopes": "svc-7,"}
+"""
+ERROR_REASON_HOOK_TIMEOUT: ErrorReason.ValueType  # 401
+"""The hook was not answered in time and its kind allows no default. [event]
+{"kind": "INPUT_GUARDRAIL", "name": "no_pii", "timeout": "30s"}
+"""
+ERROR_REASON_HOOK_RAISED: ErrorReason.ValueType  # 402
+"""The hook's code raised, or said that it failed, and its kind allows no default.
+[event] {"kind": "INPUT_GUARDRAIL", "name": "no_pii", "type": "KeyError"}
+"""
+ERROR_REASON_HOOK_ANSWER_INVALID: ErrorReason.ValueType  # 403
+"""The hook's answer does not have the shape of its kind. [event]
+{"kind": "MODEL_INPUT_FILTER", "name": "trim", "path": "$.input"}
+"""
 ERROR_REASON_MAX_TURNS_EXCEEDED: ErrorReason.ValueType  # 500
 """The limit of rounds was reached. MaxTurnsExceeded. [event] {"max_turns": "10"}"""
 ERROR_REASON_MODEL_BEHAVIOR_ERROR: ErrorReason.ValueType  # 501
@@ -344,6 +400,12 @@ ERROR_REASON_MODEL_REFUSAL: ErrorReason.ValueType  # 502
 ERROR_REASON_MODEL_TIMEOUT: ErrorReason.ValueType  # 503
 """One model request took longer than its timeout. ModelTimeoutError. Retryable.
 [event] {"timeout": "60s"}
+"""
+ERROR_REASON_INPUT_GUARDRAIL_TRIPPED: ErrorReason.ValueType  # 505
+"""InputGuardrailTripwireTriggered. [event] {"guardrail": "no_pii"}"""
+ERROR_REASON_TOOL_TIMEOUT: ErrorReason.ValueType  # 509
+"""A function timed out and its timeout is to fail the turn. ToolTimeoutError. [event]
+{"tool": "get_weather", "call_id": "call_01J9", "timeout": "30s"}
 """
 ERROR_REASON_MODEL_NOT_FOUND: ErrorReason.ValueType  # 600
 """The provider knows no such model, or nobody named one. [event]

@@ -78,6 +78,48 @@ WITHDRAWAL_REASON_REMOVED: WithdrawalReason.ValueType  # 3
 """RemoveItems."""
 Global___WithdrawalReason: _TypeAlias = WithdrawalReason  # noqa: Y015
 
+class _HandlerKind:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _HandlerKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_HandlerKind.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    HANDLER_KIND_UNSPECIFIED: _HandlerKind.ValueType  # 0
+    """Not said: FUNCTION."""
+    HANDLER_KIND_FUNCTION: _HandlerKind.ValueType  # 1
+    """A function."""
+    HANDLER_KIND_EFFECT_CHECK: _HandlerKind.ValueType  # 2
+    """Did this idempotency key take effect? Asked before a call that may have run is
+    delivered again, and before EFFECT_UNKNOWN. Has the function's name.
+    """
+    HANDLER_KIND_INPUT_GUARDRAIL: _HandlerKind.ValueType  # 10
+    """May this input be worked on?"""
+    HANDLER_KIND_MODEL_INPUT_FILTER: _HandlerKind.ValueType  # 22
+    """What does this request carry?"""
+    HANDLER_KIND_LIFECYCLE: _HandlerKind.ValueType  # 32
+    """Something happened. A notification."""
+
+class HandlerKind(_HandlerKind, metaclass=_HandlerKindEnumTypeWrapper):
+    """What a handler is for. Functions travel as Call, all others in a HookBatch. PROTOCOL.md
+    §6 has the payload and the answer of each.
+    """
+
+HANDLER_KIND_UNSPECIFIED: HandlerKind.ValueType  # 0
+"""Not said: FUNCTION."""
+HANDLER_KIND_FUNCTION: HandlerKind.ValueType  # 1
+"""A function."""
+HANDLER_KIND_EFFECT_CHECK: HandlerKind.ValueType  # 2
+"""Did this idempotency key take effect? Asked before a call that may have run is
+delivered again, and before EFFECT_UNKNOWN. Has the function's name.
+"""
+HANDLER_KIND_INPUT_GUARDRAIL: HandlerKind.ValueType  # 10
+"""May this input be worked on?"""
+HANDLER_KIND_MODEL_INPUT_FILTER: HandlerKind.ValueType  # 22
+"""What does this request carry?"""
+HANDLER_KIND_LIFECYCLE: HandlerKind.ValueType  # 32
+"""Something happened. A notification."""
+Global___HandlerKind: _TypeAlias = HandlerKind  # noqa: Y015
+
 class _AfterLoss:
     ValueType = _typing.NewType("ValueType", _builtins.int)
     V: _TypeAlias = ValueType  # noqa: Y015
@@ -88,8 +130,14 @@ class _AfterLossEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_AfterLoss.V
     """Never sent."""
     AFTER_LOSS_REDELIVERED: _AfterLoss.ValueType  # 1
     """Another attempt."""
+    AFTER_LOSS_EFFECT_UNKNOWN: _AfterLoss.ValueType  # 2
+    """None by itself: effect_unknown is in the same commit."""
     AFTER_LOSS_FAILED: _AfterLoss.ValueType  # 3
     """No other attempt: the call failed with WORKER_LOST, or its turn is being cancelled."""
+    AFTER_LOSS_CHECKED: _AfterLoss.ValueType  # 4
+    """The handler's check is asked whether it took effect; hook_settled says what it
+    answered, and what follows is in that commit.
+    """
 
 class AfterLoss(_AfterLoss, metaclass=_AfterLossEnumTypeWrapper):
     """What follows a lost attempt."""
@@ -98,8 +146,14 @@ AFTER_LOSS_UNSPECIFIED: AfterLoss.ValueType  # 0
 """Never sent."""
 AFTER_LOSS_REDELIVERED: AfterLoss.ValueType  # 1
 """Another attempt."""
+AFTER_LOSS_EFFECT_UNKNOWN: AfterLoss.ValueType  # 2
+"""None by itself: effect_unknown is in the same commit."""
 AFTER_LOSS_FAILED: AfterLoss.ValueType  # 3
 """No other attempt: the call failed with WORKER_LOST, or its turn is being cancelled."""
+AFTER_LOSS_CHECKED: AfterLoss.ValueType  # 4
+"""The handler's check is asked whether it took effect; hook_settled says what it
+answered, and what follows is in that commit.
+"""
 Global___AfterLoss: _TypeAlias = AfterLoss  # noqa: Y015
 
 class _TurnStatus:
@@ -158,6 +212,10 @@ class _RequiredActionStateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_R
     """For anyone to serve its name: no worker in scope does. A tool_result from
     outside settles it as well. Paused.
     """
+    REQUIRED_ACTION_STATE_EFFECT_UNKNOWN: _RequiredActionState.ValueType  # 5
+    """For someone who finds out whether it took effect, by a tool_result or a redelivery.
+    Paused.
+    """
 
 class RequiredActionState(_RequiredActionState, metaclass=_RequiredActionStateEnumTypeWrapper):
     """What an open call waits for. Each value may follow each other until it is settled."""
@@ -171,6 +229,10 @@ REQUIRED_ACTION_STATE_LEASED: RequiredActionState.ValueType  # 2
 REQUIRED_ACTION_STATE_UNSERVED: RequiredActionState.ValueType  # 3
 """For anyone to serve its name: no worker in scope does. A tool_result from
 outside settles it as well. Paused.
+"""
+REQUIRED_ACTION_STATE_EFFECT_UNKNOWN: RequiredActionState.ValueType  # 5
+"""For someone who finds out whether it took effect, by a tool_result or a redelivery.
+Paused.
 """
 Global___RequiredActionState: _TypeAlias = RequiredActionState  # noqa: Y015
 
@@ -278,7 +340,11 @@ class Event(_message.Message):
     ITEMS_WITHDRAWN_FIELD_NUMBER: _builtins.int
     ROUND_COMPLETED_FIELD_NUMBER: _builtins.int
     AGENT_CHANGED_FIELD_NUMBER: _builtins.int
+    GUARDRAIL_TRIPPED_FIELD_NUMBER: _builtins.int
+    HOOK_SETTLED_FIELD_NUMBER: _builtins.int
     ATTEMPT_LOST_FIELD_NUMBER: _builtins.int
+    EFFECT_UNKNOWN_FIELD_NUMBER: _builtins.int
+    EFFECT_DECIDED_FIELD_NUMBER: _builtins.int
     RESULT_DISCARDED_FIELD_NUMBER: _builtins.int
     session_id: _builtins.str
     """Whose log."""
@@ -359,8 +425,26 @@ class Event(_message.Message):
         """No hosted type. Another agent goes on."""
 
     @_builtins.property
+    def guardrail_tripped(self) -> Global___GuardrailTripped:
+        """No hosted type. A guardrail tripped."""
+
+    @_builtins.property
+    def hook_settled(self) -> Global___HookSettled:
+        """No hosted type. A hook was settled; a replay takes this answer."""
+
+    @_builtins.property
     def attempt_lost(self) -> Global___AttemptLost:
         """No hosted type. An attempt ended without a result."""
+
+    @_builtins.property
+    def effect_unknown(self) -> Global___EffectUnknown:
+        """agent.session.requires_action follows once nothing else goes on. It is not known
+        whether a call took effect.
+        """
+
+    @_builtins.property
+    def effect_decided(self) -> Global___EffectDecided:
+        """No hosted type. Somebody said that a call of unknown effect is to be delivered again."""
 
     @_builtins.property
     def result_discarded(self) -> Global___ResultDiscarded:
@@ -390,14 +474,18 @@ class Event(_message.Message):
         items_withdrawn: Global___ItemsWithdrawn | None = ...,
         round_completed: Global___RoundCompleted | None = ...,
         agent_changed: Global___AgentChanged | None = ...,
+        guardrail_tripped: Global___GuardrailTripped | None = ...,
+        hook_settled: Global___HookSettled | None = ...,
         attempt_lost: Global___AttemptLost | None = ...,
+        effect_unknown: Global___EffectUnknown | None = ...,
+        effect_decided: Global___EffectDecided | None = ...,
         result_discarded: Global___ResultDiscarded | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["agent_changed", b"agent_changed", "attempt_lost", b"attempt_lost", "cancel_requested", b"cancel_requested", "created_at", b"created_at", "event", b"event", "item_added", b"item_added", "item_done", b"item_done", "items_withdrawn", b"items_withdrawn", "result_discarded", b"result_discarded", "round_completed", b"round_completed", "session_created", b"session_created", "session_idle", b"session_idle", "session_in_progress", b"session_in_progress", "session_requires_action", b"session_requires_action", "session_updated", b"session_updated", "turn_cancelled", b"turn_cancelled", "turn_completed", b"turn_completed", "turn_created", b"turn_created", "turn_failed", b"turn_failed", "turn_in_progress", b"turn_in_progress"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["agent_changed", b"agent_changed", "attempt_lost", b"attempt_lost", "cancel_requested", b"cancel_requested", "created_at", b"created_at", "effect_decided", b"effect_decided", "effect_unknown", b"effect_unknown", "event", b"event", "guardrail_tripped", b"guardrail_tripped", "hook_settled", b"hook_settled", "item_added", b"item_added", "item_done", b"item_done", "items_withdrawn", b"items_withdrawn", "result_discarded", b"result_discarded", "round_completed", b"round_completed", "session_created", b"session_created", "session_idle", b"session_idle", "session_in_progress", b"session_in_progress", "session_requires_action", b"session_requires_action", "session_updated", b"session_updated", "turn_cancelled", b"turn_cancelled", "turn_completed", b"turn_completed", "turn_created", b"turn_created", "turn_failed", b"turn_failed", "turn_in_progress", b"turn_in_progress"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["agent_changed", b"agent_changed", "attempt_lost", b"attempt_lost", "cancel_requested", b"cancel_requested", "created_at", b"created_at", "event", b"event", "item_added", b"item_added", "item_done", b"item_done", "items_withdrawn", b"items_withdrawn", "result_discarded", b"result_discarded", "round", b"round", "round_completed", b"round_completed", "sequence", b"sequence", "session_created", b"session_created", "session_id", b"session_id", "session_idle", b"session_idle", "session_in_progress", b"session_in_progress", "session_requires_action", b"session_requires_action", "session_updated", b"session_updated", "turn_cancelled", b"turn_cancelled", "turn_completed", b"turn_completed", "turn_created", b"turn_created", "turn_failed", b"turn_failed", "turn_id", b"turn_id", "turn_in_progress", b"turn_in_progress"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["agent_changed", b"agent_changed", "attempt_lost", b"attempt_lost", "cancel_requested", b"cancel_requested", "created_at", b"created_at", "effect_decided", b"effect_decided", "effect_unknown", b"effect_unknown", "event", b"event", "guardrail_tripped", b"guardrail_tripped", "hook_settled", b"hook_settled", "item_added", b"item_added", "item_done", b"item_done", "items_withdrawn", b"items_withdrawn", "result_discarded", b"result_discarded", "round", b"round", "round_completed", b"round_completed", "sequence", b"sequence", "session_created", b"session_created", "session_id", b"session_id", "session_idle", b"session_idle", "session_in_progress", b"session_in_progress", "session_requires_action", b"session_requires_action", "session_updated", b"session_updated", "turn_cancelled", b"turn_cancelled", "turn_completed", b"turn_completed", "turn_created", b"turn_created", "turn_failed", b"turn_failed", "turn_id", b"turn_id", "turn_in_progress", b"turn_in_progress"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_event: _TypeAlias = _typing.Literal["session_created", "session_in_progress", "session_requires_action", "session_idle", "session_updated", "turn_created", "turn_in_progress", "turn_completed", "turn_failed", "turn_cancelled", "cancel_requested", "item_added", "item_done", "items_withdrawn", "round_completed", "agent_changed", "attempt_lost", "result_discarded"]  # noqa: Y015
+    _WhichOneofReturnType_event: _TypeAlias = _typing.Literal["session_created", "session_in_progress", "session_requires_action", "session_idle", "session_updated", "turn_created", "turn_in_progress", "turn_completed", "turn_failed", "turn_cancelled", "cancel_requested", "item_added", "item_done", "items_withdrawn", "round_completed", "agent_changed", "guardrail_tripped", "hook_settled", "attempt_lost", "effect_unknown", "effect_decided", "result_discarded"]  # noqa: Y015
     _WhichOneofArgType_event: _TypeAlias = _typing.Literal["event", b"event"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_event) -> _WhichOneofReturnType_event | None: ...
 
@@ -482,7 +570,7 @@ class SessionRequiresAction(_message.Message):
     @_builtins.property
     def required_actions(self) -> _containers.RepeatedCompositeFieldContainer[Global___RequiredAction]:
         """All that is open in the turn, in call order. Where a call is with a worker is not
-        history: each is QUEUED here. GetSession says more.
+        history: each is QUEUED or EFFECT_UNKNOWN here. GetSession says more.
         """
 
     def __init__(
@@ -839,6 +927,90 @@ class AgentChanged(_message.Message):
 Global___AgentChanged: _TypeAlias = AgentChanged  # noqa: Y015
 
 @_typing.final
+class GuardrailTripped(_message.Message):
+    """A guardrail tripped. The turn's terminal event is in the same commit."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    INFO_JSON_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """Name of the guardrail."""
+    info_json: _builtins.str
+    """What it told about its reasons, any JSON. Empty: nothing."""
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        info_json: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["info_json", b"info_json", "name", b"name"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GuardrailTripped: _TypeAlias = GuardrailTripped  # noqa: Y015
+
+@_typing.final
+class HookSettled(_message.Message):
+    """A hook was settled: answered, or given up."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    HOOK_ID_FIELD_NUMBER: _builtins.int
+    KIND_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    PAYLOAD_DIGEST_FIELD_NUMBER: _builtins.int
+    ANSWER_JSON_FIELD_NUMBER: _builtins.int
+    ERROR_FIELD_NUMBER: _builtins.int
+    ANSWER_OMITTED_FIELD_NUMBER: _builtins.int
+    WORKER_ID_FIELD_NUMBER: _builtins.int
+    hook_id: _builtins.str
+    """Opaque, `hook_…`."""
+    kind: Global___HandlerKind.ValueType
+    """Its kind."""
+    name: _builtins.str
+    """The handler's name."""
+    payload_digest: _builtins.str
+    """Digest of the payload, 64 hex digits. The payload itself is not kept."""
+    answer_json: _builtins.str
+    """The answer, JSON of the kind. In it `{"$kept": [from, to]}` stands for the items of
+    the asked input from one position to below another.
+    """
+    worker_id: _builtins.str
+    """Worker that answered. Empty: none did."""
+    @_builtins.property
+    def error(self) -> _error_pb2.Error:
+        """No answer; the kind's default was used, or the turn failed."""
+
+    @_builtins.property
+    def answer_omitted(self) -> _item_pb2.Omitted:
+        """The answer, too large to travel here."""
+
+    def __init__(
+        self,
+        *,
+        hook_id: _builtins.str = ...,
+        kind: Global___HandlerKind.ValueType = ...,
+        name: _builtins.str = ...,
+        payload_digest: _builtins.str = ...,
+        answer_json: _builtins.str = ...,
+        error: _error_pb2.Error | None = ...,
+        answer_omitted: _item_pb2.Omitted | None = ...,
+        worker_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["answer_json", b"answer_json", "answer_omitted", b"answer_omitted", "error", b"error", "outcome", b"outcome"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["answer_json", b"answer_json", "answer_omitted", b"answer_omitted", "error", b"error", "hook_id", b"hook_id", "kind", b"kind", "name", b"name", "outcome", b"outcome", "payload_digest", b"payload_digest", "worker_id", b"worker_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType_outcome: _TypeAlias = _typing.Literal["answer_json", "error", "answer_omitted"]  # noqa: Y015
+    _WhichOneofArgType_outcome: _TypeAlias = _typing.Literal["outcome", b"outcome"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_outcome) -> _WhichOneofReturnType_outcome | None: ...
+
+Global___HookSettled: _TypeAlias = HookSettled  # noqa: Y015
+
+@_typing.final
 class AttemptLost(_message.Message):
     """An attempt ended without a result."""
 
@@ -871,6 +1043,64 @@ class AttemptLost(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___AttemptLost: _TypeAlias = AttemptLost  # noqa: Y015
+
+@_typing.final
+class EffectUnknown(_message.Message):
+    """Nobody knows whether a call took effect, and it must not run twice. A tool_result
+    settles it, a redelivery has it delivered again.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CALL_ID_FIELD_NUMBER: _builtins.int
+    ATTEMPT_FIELD_NUMBER: _builtins.int
+    IDEMPOTENCY_KEY_FIELD_NUMBER: _builtins.int
+    call_id: _builtins.str
+    """The call."""
+    attempt: _builtins.int
+    """The attempt that may have run."""
+    idempotency_key: _builtins.str
+    """Ask the outside world by this key."""
+    def __init__(
+        self,
+        *,
+        call_id: _builtins.str = ...,
+        attempt: _builtins.int = ...,
+        idempotency_key: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "call_id", b"call_id", "idempotency_key", b"idempotency_key"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___EffectUnknown: _TypeAlias = EffectUnknown  # noqa: Y015
+
+@_typing.final
+class EffectDecided(_message.Message):
+    """Somebody said that a call of unknown effect is to be delivered again."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CALL_ID_FIELD_NUMBER: _builtins.int
+    DECIDED_BY_FIELD_NUMBER: _builtins.int
+    call_id: _builtins.str
+    """The call."""
+    decided_by: _builtins.str
+    """Who said so. Empty: not said."""
+    def __init__(
+        self,
+        *,
+        call_id: _builtins.str = ...,
+        decided_by: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["call_id", b"call_id", "decided_by", b"decided_by"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___EffectDecided: _TypeAlias = EffectDecided  # noqa: Y015
 
 @_typing.final
 class ResultDiscarded(_message.Message):
@@ -1049,7 +1279,9 @@ class RequiredAction(_message.Message):
     ARGUMENTS_OMITTED_FIELD_NUMBER: _builtins.int
     STATE_FIELD_NUMBER: _builtins.int
     LEASE_FIELD_NUMBER: _builtins.int
+    EXPIRES_AT_FIELD_NUMBER: _builtins.int
     ATTEMPT_FIELD_NUMBER: _builtins.int
+    IDEMPOTENCY_KEY_FIELD_NUMBER: _builtins.int
     CREATED_AT_FIELD_NUMBER: _builtins.int
     KIND_FIELD_NUMBER: _builtins.int
     session_id: _builtins.str
@@ -1068,6 +1300,8 @@ class RequiredAction(_message.Message):
     """What is waited for."""
     attempt: _builtins.int
     """Deliveries so far. 0: none."""
+    idempotency_key: _builtins.str
+    """Handed to the handler with every attempt."""
     kind: Global___RequiredActionKind.ValueType
     """The kind, as the hosted API names it."""
     @_builtins.property
@@ -1077,6 +1311,10 @@ class RequiredAction(_message.Message):
     @_builtins.property
     def lease(self) -> Global___Lease:
         """Who holds it until when. LEASED only."""
+
+    @_builtins.property
+    def expires_at(self) -> _timestamp_pb2.Timestamp:
+        """When the call fails by itself. Absent: never; or inside an event."""
 
     @_builtins.property
     def created_at(self) -> _timestamp_pb2.Timestamp:
@@ -1094,13 +1332,15 @@ class RequiredAction(_message.Message):
         arguments_omitted: _item_pb2.Omitted | None = ...,
         state: Global___RequiredActionState.ValueType = ...,
         lease: Global___Lease | None = ...,
+        expires_at: _timestamp_pb2.Timestamp | None = ...,
         attempt: _builtins.int = ...,
+        idempotency_key: _builtins.str = ...,
         created_at: _timestamp_pb2.Timestamp | None = ...,
         kind: Global___RequiredActionKind.ValueType = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["arguments_omitted", b"arguments_omitted", "created_at", b"created_at", "lease", b"lease"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["arguments_omitted", b"arguments_omitted", "created_at", b"created_at", "expires_at", b"expires_at", "lease", b"lease"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["agent", b"agent", "arguments_json", b"arguments_json", "arguments_omitted", b"arguments_omitted", "attempt", b"attempt", "call_id", b"call_id", "created_at", b"created_at", "kind", b"kind", "lease", b"lease", "name", b"name", "session_id", b"session_id", "state", b"state", "turn_id", b"turn_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["agent", b"agent", "arguments_json", b"arguments_json", "arguments_omitted", b"arguments_omitted", "attempt", b"attempt", "call_id", b"call_id", "created_at", b"created_at", "expires_at", b"expires_at", "idempotency_key", b"idempotency_key", "kind", b"kind", "lease", b"lease", "name", b"name", "session_id", b"session_id", "state", b"state", "turn_id", b"turn_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1154,6 +1394,7 @@ class Delta(_message.Message):
     PART_INDEX_FIELD_NUMBER: _builtins.int
     OFFSET_FIELD_NUMBER: _builtins.int
     OUTPUT_TEXT_FIELD_NUMBER: _builtins.int
+    PROGRESS_FIELD_NUMBER: _builtins.int
     turn_id: _builtins.str
     """Its turn."""
     round: _builtins.int
@@ -1174,6 +1415,12 @@ class Delta(_message.Message):
     """
     output_text: _builtins.str
     """More text. agent.session.turn.output_text.delta."""
+    @_builtins.property
+    def progress(self) -> Global___CallProgress:
+        """A handler reports; item_id, output_index, part_index and offset say nothing then.
+        No hosted type.
+        """
+
     def __init__(
         self,
         *,
@@ -1185,16 +1432,65 @@ class Delta(_message.Message):
         part_index: _builtins.int = ...,
         offset: _builtins.int = ...,
         output_text: _builtins.str = ...,
+        progress: Global___CallProgress | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["delta", b"delta", "output_text", b"output_text"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["delta", b"delta", "output_text", b"output_text", "progress", b"progress"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["delta", b"delta", "item_id", b"item_id", "model_attempt", b"model_attempt", "offset", b"offset", "output_index", b"output_index", "output_text", b"output_text", "part_index", b"part_index", "round", b"round", "turn_id", b"turn_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["delta", b"delta", "item_id", b"item_id", "model_attempt", b"model_attempt", "offset", b"offset", "output_index", b"output_index", "output_text", b"output_text", "part_index", b"part_index", "progress", b"progress", "round", b"round", "turn_id", b"turn_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_delta: _TypeAlias = _typing.Literal["output_text"]  # noqa: Y015
+    _WhichOneofReturnType_delta: _TypeAlias = _typing.Literal["output_text", "progress"]  # noqa: Y015
     _WhichOneofArgType_delta: _TypeAlias = _typing.Literal["delta", b"delta"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_delta) -> _WhichOneofReturnType_delta | None: ...
 
 Global___Delta: _TypeAlias = Delta  # noqa: Y015
+
+@_typing.final
+class CallProgress(_message.Message):
+    """What a handler reports while it works. For who watches; never stored, never shown to the
+    model.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CALL_ID_FIELD_NUMBER: _builtins.int
+    ATTEMPT_FIELD_NUMBER: _builtins.int
+    NUMBER_FIELD_NUMBER: _builtins.int
+    TEXT_FIELD_NUMBER: _builtins.int
+    PROGRESS_JSON_FIELD_NUMBER: _builtins.int
+    OUTPUT_SO_FAR_FIELD_NUMBER: _builtins.int
+    call_id: _builtins.str
+    """The call."""
+    attempt: _builtins.int
+    """Which attempt."""
+    number: _builtins.int
+    """From 1, growing in each attempt. Reports may be skipped under load; the last one
+    before the result is not.
+    """
+    text: _builtins.str
+    """Words."""
+    progress_json: _builtins.str
+    """Data, any JSON."""
+    output_so_far: _builtins.str
+    """The output so far, as far as it goes; it takes the place of the report before."""
+    def __init__(
+        self,
+        *,
+        call_id: _builtins.str = ...,
+        attempt: _builtins.int = ...,
+        number: _builtins.int = ...,
+        text: _builtins.str = ...,
+        progress_json: _builtins.str = ...,
+        output_so_far: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["output_so_far", b"output_so_far", "progress", b"progress", "progress_json", b"progress_json", "text", b"text"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "call_id", b"call_id", "number", b"number", "output_so_far", b"output_so_far", "progress", b"progress", "progress_json", b"progress_json", "text", b"text"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType_progress: _TypeAlias = _typing.Literal["text", "progress_json", "output_so_far"]  # noqa: Y015
+    _WhichOneofArgType_progress: _TypeAlias = _typing.Literal["progress", b"progress"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_progress) -> _WhichOneofReturnType_progress | None: ...
+
+Global___CallProgress: _TypeAlias = CallProgress  # noqa: Y015
 
 @_typing.final
 class Reset(_message.Message):

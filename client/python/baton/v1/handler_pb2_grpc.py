@@ -26,8 +26,9 @@ if _version_not_supported:
 
 
 class HandlerServiceStub:
-    """Called by workers. Calls live in the store, not on a stream: whatever breaks, no
-    call and no accepted result is lost. Common reasons as in SessionService.
+    """Called by workers, by their half-duplex cousins, and by whoever asks why a call does not
+    run. Calls live in the store, not on a stream: whatever breaks, no call and no accepted
+    result is lost. Common reasons as in SessionService.
     """
 
     def __init__(self, channel):
@@ -41,11 +42,37 @@ class HandlerServiceStub:
                 request_serializer=baton_dot_v1_dot_handler__pb2.ConnectRequest.SerializeToString,
                 response_deserializer=baton_dot_v1_dot_handler__pb2.ConnectResponse.FromString,
                 _registered_method=True)
+        self.WatchCalls = channel.unary_stream(
+                '/baton.v1.HandlerService/WatchCalls',
+                request_serializer=baton_dot_v1_dot_handler__pb2.WatchCallsRequest.SerializeToString,
+                response_deserializer=baton_dot_v1_dot_handler__pb2.WatchCallsResponse.FromString,
+                _registered_method=True)
+        self.SettleCall = channel.unary_unary(
+                '/baton.v1.HandlerService/SettleCall',
+                request_serializer=baton_dot_v1_dot_handler__pb2.SettleCallRequest.SerializeToString,
+                response_deserializer=baton_dot_v1_dot_handler__pb2.SettleCallResponse.FromString,
+                _registered_method=True)
+        self.ExtendCall = channel.unary_unary(
+                '/baton.v1.HandlerService/ExtendCall',
+                request_serializer=baton_dot_v1_dot_handler__pb2.ExtendCallRequest.SerializeToString,
+                response_deserializer=baton_dot_v1_dot_handler__pb2.ExtendCallResponse.FromString,
+                _registered_method=True)
+        self.ListWorkers = channel.unary_unary(
+                '/baton.v1.HandlerService/ListWorkers',
+                request_serializer=baton_dot_v1_dot_handler__pb2.ListWorkersRequest.SerializeToString,
+                response_deserializer=baton_dot_v1_dot_handler__pb2.ListWorkersResponse.FromString,
+                _registered_method=True)
+        self.ExplainCall = channel.unary_unary(
+                '/baton.v1.HandlerService/ExplainCall',
+                request_serializer=baton_dot_v1_dot_handler__pb2.ExplainCallRequest.SerializeToString,
+                response_deserializer=baton_dot_v1_dot_handler__pb2.ExplainCallResponse.FromString,
+                _registered_method=True)
 
 
 class HandlerServiceServicer:
-    """Called by workers. Calls live in the store, not on a stream: whatever breaks, no
-    call and no accepted result is lost. Common reasons as in SessionService.
+    """Called by workers, by their half-duplex cousins, and by whoever asks why a call does not
+    run. Calls live in the store, not on a stream: whatever breaks, no call and no accepted
+    result is lost. Common reasons as in SessionService.
     """
 
     def Connect(self, request_iterator, context):
@@ -53,12 +80,57 @@ class HandlerServiceServicer:
         any order that PROTOCOL.md allows, heartbeats at most 10 s apart included. A call is
         the worker's from Call on; it owes a CallAck within 5 s and then a Result or a
         Nack, and keeps the result until its ResultAck. Registrations outlive a broken
-        stream by Welcome.registration_grace; attach again with the instance id and what is
+        stream by Welcome.registration_grace; attach again with the resume token and what is
         still held. Half-close is Drain: no new calls, and the stream ends with OK when
         nothing is held. An unknown or wrong frame is answered by ProtocolError; the
         stream lives. Status only where nothing can go on: a wrong Hello is
         INVALID_REQUEST. Reasons: HELLO_EXPECTED, PROTOCOL_VERSION, WORKER_SILENT,
         WORKER_REPLACED, UNAVAILABLE.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def WatchCalls(self, request, context):
+        """The server's half of Connect, for browsers, serverless functions and grpcurl. The
+        first message is `welcome`. A call written to this stream counts as acked; its lease
+        is Welcome.lease long and is renewed by ExtendCall, not by heartbeats, and it outlives
+        the stream. The caller owes a SettleCall for each. Nothing else is durable on its
+        account. Reasons: those of Connect.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def SettleCall(self, request, context):
+        """The worker's half: a result, answers of hooks, or a Nack. Durable on return, as the
+        acks say. Idempotent by call and attempt, so that it carries no request_id; the same
+        result again is DURABLE again. After REFUSED the caller still owes a result.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ExtendCall(self, request, context):
+        """Renews the lease of an attempt that came by WatchCalls, and reports progress.
+        Idempotent. A lease is kept in memory: after a restart of the server it is one
+        registration grace long. Reasons: CALL_NOT_FOUND, CALL_SETTLED, ATTEMPT_STALE.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListWorkers(self, request, context):
+        """Lists attached workers, and lost ones within their grace.
+        Reasons: PAGE_TOKEN_INVALID.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ExplainCall(self, request, context):
+        """Says why a call does not run, or what settled it. Reads only.
+        Reasons: CALL_NOT_FOUND.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -72,6 +144,31 @@ def add_HandlerServiceServicer_to_server(servicer, server):
                     request_deserializer=baton_dot_v1_dot_handler__pb2.ConnectRequest.FromString,
                     response_serializer=baton_dot_v1_dot_handler__pb2.ConnectResponse.SerializeToString,
             ),
+            'WatchCalls': grpc.unary_stream_rpc_method_handler(
+                    servicer.WatchCalls,
+                    request_deserializer=baton_dot_v1_dot_handler__pb2.WatchCallsRequest.FromString,
+                    response_serializer=baton_dot_v1_dot_handler__pb2.WatchCallsResponse.SerializeToString,
+            ),
+            'SettleCall': grpc.unary_unary_rpc_method_handler(
+                    servicer.SettleCall,
+                    request_deserializer=baton_dot_v1_dot_handler__pb2.SettleCallRequest.FromString,
+                    response_serializer=baton_dot_v1_dot_handler__pb2.SettleCallResponse.SerializeToString,
+            ),
+            'ExtendCall': grpc.unary_unary_rpc_method_handler(
+                    servicer.ExtendCall,
+                    request_deserializer=baton_dot_v1_dot_handler__pb2.ExtendCallRequest.FromString,
+                    response_serializer=baton_dot_v1_dot_handler__pb2.ExtendCallResponse.SerializeToString,
+            ),
+            'ListWorkers': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListWorkers,
+                    request_deserializer=baton_dot_v1_dot_handler__pb2.ListWorkersRequest.FromString,
+                    response_serializer=baton_dot_v1_dot_handler__pb2.ListWorkersResponse.SerializeToString,
+            ),
+            'ExplainCall': grpc.unary_unary_rpc_method_handler(
+                    servicer.ExplainCall,
+                    request_deserializer=baton_dot_v1_dot_handler__pb2.ExplainCallRequest.FromString,
+                    response_serializer=baton_dot_v1_dot_handler__pb2.ExplainCallResponse.SerializeToString,
+            ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
             'baton.v1.HandlerService', rpc_method_handlers)
@@ -81,8 +178,9 @@ def add_HandlerServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class HandlerService:
-    """Called by workers. Calls live in the store, not on a stream: whatever breaks, no
-    call and no accepted result is lost. Common reasons as in SessionService.
+    """Called by workers, by their half-duplex cousins, and by whoever asks why a call does not
+    run. Calls live in the store, not on a stream: whatever breaks, no call and no accepted
+    result is lost. Common reasons as in SessionService.
     """
 
     @staticmethod
@@ -102,6 +200,141 @@ class HandlerService:
             '/baton.v1.HandlerService/Connect',
             baton_dot_v1_dot_handler__pb2.ConnectRequest.SerializeToString,
             baton_dot_v1_dot_handler__pb2.ConnectResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def WatchCalls(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/baton.v1.HandlerService/WatchCalls',
+            baton_dot_v1_dot_handler__pb2.WatchCallsRequest.SerializeToString,
+            baton_dot_v1_dot_handler__pb2.WatchCallsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SettleCall(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/baton.v1.HandlerService/SettleCall',
+            baton_dot_v1_dot_handler__pb2.SettleCallRequest.SerializeToString,
+            baton_dot_v1_dot_handler__pb2.SettleCallResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ExtendCall(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/baton.v1.HandlerService/ExtendCall',
+            baton_dot_v1_dot_handler__pb2.ExtendCallRequest.SerializeToString,
+            baton_dot_v1_dot_handler__pb2.ExtendCallResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListWorkers(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/baton.v1.HandlerService/ListWorkers',
+            baton_dot_v1_dot_handler__pb2.ListWorkersRequest.SerializeToString,
+            baton_dot_v1_dot_handler__pb2.ListWorkersResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ExplainCall(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/baton.v1.HandlerService/ExplainCall',
+            baton_dot_v1_dot_handler__pb2.ExplainCallRequest.SerializeToString,
+            baton_dot_v1_dot_handler__pb2.ExplainCallResponse.FromString,
             options,
             channel_credentials,
             insecure,

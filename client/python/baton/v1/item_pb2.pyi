@@ -115,6 +115,10 @@ class _SettlementEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Settlement
     """A tool_result from outside that says success."""
     SETTLEMENT_OUTSIDE_FAILURE: _Settlement.ValueType  # 5
     """A tool_result from outside that says failure."""
+    SETTLEMENT_TIMEOUT: _Settlement.ValueType  # 8
+    """The function's timeout passed."""
+    SETTLEMENT_EXPIRED: _Settlement.ValueType  # 9
+    """The call's expiry passed."""
     SETTLEMENT_CANCELLED: _Settlement.ValueType  # 10
     """The turn was cancelled or failed. The output is synthetic, so that the
     history stays well formed.
@@ -139,6 +143,10 @@ SETTLEMENT_OUTSIDE_OUTPUT: Settlement.ValueType  # 4
 """A tool_result from outside that says success."""
 SETTLEMENT_OUTSIDE_FAILURE: Settlement.ValueType  # 5
 """A tool_result from outside that says failure."""
+SETTLEMENT_TIMEOUT: Settlement.ValueType  # 8
+"""The function's timeout passed."""
+SETTLEMENT_EXPIRED: Settlement.ValueType  # 9
+"""The call's expiry passed."""
 SETTLEMENT_CANCELLED: Settlement.ValueType  # 10
 """The turn was cancelled or failed. The output is synthetic, so that the
 history stays well formed.
@@ -506,6 +514,7 @@ class FunctionCall(_message.Message):
     ARGUMENTS_JSON_FIELD_NUMBER: _builtins.int
     ARGUMENTS_OMITTED_FIELD_NUMBER: _builtins.int
     MODEL_CALL_ID_FIELD_NUMBER: _builtins.int
+    IDEMPOTENCY_KEY_FIELD_NUMBER: _builtins.int
     call_id: _builtins.str
     """Opaque, `call_…`, unique in the tenant."""
     name: _builtins.str
@@ -516,6 +525,10 @@ class FunctionCall(_message.Message):
     """
     model_call_id: _builtins.str
     """The id that the model gave the call, under which it goes back there."""
+    idempotency_key: _builtins.str
+    """Key made of the function's idempotency fields. Empty: it has none; the call id is the
+    key.
+    """
     @_builtins.property
     def arguments_omitted(self) -> Global___Omitted:
         """Set instead of arguments_json when it is too large to travel here."""
@@ -528,10 +541,11 @@ class FunctionCall(_message.Message):
         arguments_json: _builtins.str = ...,
         arguments_omitted: Global___Omitted | None = ...,
         model_call_id: _builtins.str = ...,
+        idempotency_key: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["arguments_omitted", b"arguments_omitted"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["arguments_json", b"arguments_json", "arguments_omitted", b"arguments_omitted", "call_id", b"call_id", "model_call_id", b"model_call_id", "name", b"name"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["arguments_json", b"arguments_json", "arguments_omitted", b"arguments_omitted", "call_id", b"call_id", "idempotency_key", b"idempotency_key", "model_call_id", b"model_call_id", "name", b"name"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -552,6 +566,7 @@ class FunctionCallOutput(_message.Message):
     ATTEMPT_FIELD_NUMBER: _builtins.int
     WORKER_ID_FIELD_NUMBER: _builtins.int
     ERROR_FIELD_NUMBER: _builtins.int
+    JOINED_CALL_ID_FIELD_NUMBER: _builtins.int
     call_id: _builtins.str
     """The call that it settles."""
     name: _builtins.str
@@ -562,14 +577,18 @@ class FunctionCallOutput(_message.Message):
     """Number of the attempt whose result this is, from 1. 0: no attempt's."""
     worker_id: _builtins.str
     """Worker whose result this is. Empty: no worker's."""
+    joined_call_id: _builtins.str
+    """A call of this session whose result was taken, because both have the same
+    idempotency key. Empty: none.
+    """
     @_builtins.property
     def output(self) -> _containers.RepeatedCompositeFieldContainer[Global___ContentPart]:
         """What the model is told. JSON is one text part. At least one part."""
 
     @_builtins.property
     def error(self) -> _error_pb2.Error:
-        """What happened: the handler's crash, or the loss of every worker. Absent otherwise,
-        also on a handler's own failure text.
+        """What happened: the handler's crash, the loss of every worker, a timeout, an expiry.
+        Absent otherwise, also on a handler's own failure text.
         """
 
     def __init__(
@@ -582,10 +601,11 @@ class FunctionCallOutput(_message.Message):
         attempt: _builtins.int = ...,
         worker_id: _builtins.str = ...,
         error: _error_pb2.Error | None = ...,
+        joined_call_id: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["error", b"error"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "call_id", b"call_id", "error", b"error", "name", b"name", "output", b"output", "settlement", b"settlement", "worker_id", b"worker_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "call_id", b"call_id", "error", b"error", "joined_call_id", b"joined_call_id", "name", b"name", "output", b"output", "settlement", b"settlement", "worker_id", b"worker_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

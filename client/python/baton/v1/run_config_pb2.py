@@ -26,7 +26,7 @@ from baton.v1 import agent_pb2 as baton_dot_v1_dot_agent__pb2
 from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19\x62\x61ton/v1/run_config.proto\x12\x08\x62\x61ton.v1\x1a\x14\x62\x61ton/v1/agent.proto\x1a\x1egoogle/protobuf/duration.proto\"\xad\x02\n\tRunConfig\x12\x16\n\tmax_turns\x18\x01 \x01(\x05H\x00\x88\x01\x01\x12\x17\n\x0funlimited_turns\x18\x02 \x01(\x08\x12\r\n\x05model\x18\x03 \x01(\t\x12/\n\x0emodel_settings\x18\x05 \x01(\x0b\x32\x17.baton.v1.ModelSettings\x12\"\n\x07history\x18\x06 \x01(\x0b\x32\x11.baton.v1.History\x12\"\n\x07tracing\x18\x15 \x01(\x0b\x32\x11.baton.v1.Tracing\x12\x31\n\x0eunserved_grace\x18\x17 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x0e\n\x06scopes\x18\x18 \x03(\tB\x0c\n\n_max_turnsJ\x04\x08\x04\x10\x05J\x04\x08\x07\x10\x15J\x04\x08\x16\x10\x17J\x04\x08\x19\x10(\"u\n\x07History\x12+\n\x07session\x18\x01 \x01(\x0b\x32\x18.baton.v1.SessionHistoryH\x00\x12)\n\x06\x63\x61ller\x18\x02 \x01(\x0b\x32\x17.baton.v1.CallerHistoryH\x00\x42\x06\n\x04modeJ\x04\x08\x03\x10\x04J\x04\x08\x04\x10\x05\"\x16\n\x0eSessionHistoryJ\x04\x08\x01\x10\x02\"\x0f\n\rCallerHistory\"\xba\x01\n\x07Tracing\x12\x10\n\x08\x64isabled\x18\x01 \x01(\x08\x12\x15\n\rworkflow_name\x18\x03 \x01(\t\x12\x10\n\x08group_id\x18\x05 \x01(\t\x12\x31\n\x08metadata\x18\x06 \x03(\x0b\x32\x1f.baton.v1.Tracing.MetadataEntry\x1a/\n\rMetadataEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01J\x04\x08\x02\x10\x03J\x04\x08\x04\x10\x05J\x04\x08\x07\x10\x08\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19\x62\x61ton/v1/run_config.proto\x12\x08\x62\x61ton.v1\x1a\x14\x62\x61ton/v1/agent.proto\x1a\x1egoogle/protobuf/duration.proto\"\xce\x03\n\tRunConfig\x12\x16\n\tmax_turns\x18\x01 \x01(\x05H\x00\x88\x01\x01\x12\x17\n\x0funlimited_turns\x18\x02 \x01(\x08\x12\r\n\x05model\x18\x03 \x01(\t\x12/\n\x0emodel_settings\x18\x05 \x01(\x0b\x32\x17.baton.v1.ModelSettings\x12\"\n\x07history\x18\x06 \x01(\x0b\x32\x11.baton.v1.History\x12-\n\x10input_guardrails\x18\x08 \x03(\x0b\x32\x13.baton.v1.Guardrail\x12\x32\n\x13model_input_filters\x18\r \x03(\x0b\x32\x15.baton.v1.InputFilter\x12\"\n\x07tracing\x18\x15 \x01(\x0b\x32\x11.baton.v1.Tracing\x12\x31\n\x0eunserved_grace\x18\x17 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x0e\n\x06scopes\x18\x18 \x03(\t\x12\x30\n\x0flifecycle_hooks\x18\x19 \x03(\x0b\x32\x17.baton.v1.LifecycleHookB\x0c\n\n_max_turnsJ\x04\x08\x04\x10\x05J\x04\x08\x07\x10\x08J\x04\x08\t\x10\rJ\x04\x08\x0e\x10\x15J\x04\x08\x16\x10\x17J\x04\x08\x1a\x10(\"@\n\x0bInputFilter\x12!\n\x04hook\x18\x01 \x01(\x0b\x32\x11.baton.v1.HookRefH\x00\x42\x08\n\x06\x66ilterJ\x04\x08\x02\x10\n\"b\n\rLifecycleHook\x12\x1f\n\x04hook\x18\x01 \x01(\x0b\x32\x11.baton.v1.HookRef\x12*\n\x07moments\x18\x02 \x03(\x0e\x32\x19.baton.v1.LifecycleMomentJ\x04\x08\x03\x10\x04\"u\n\x07History\x12+\n\x07session\x18\x01 \x01(\x0b\x32\x18.baton.v1.SessionHistoryH\x00\x12)\n\x06\x63\x61ller\x18\x02 \x01(\x0b\x32\x17.baton.v1.CallerHistoryH\x00\x42\x06\n\x04modeJ\x04\x08\x03\x10\x04J\x04\x08\x04\x10\x05\"\x16\n\x0eSessionHistoryJ\x04\x08\x01\x10\x02\"\x0f\n\rCallerHistory\"\xba\x01\n\x07Tracing\x12\x10\n\x08\x64isabled\x18\x01 \x01(\x08\x12\x15\n\rworkflow_name\x18\x03 \x01(\t\x12\x10\n\x08group_id\x18\x05 \x01(\t\x12\x31\n\x08metadata\x18\x06 \x03(\x0b\x32\x1f.baton.v1.Tracing.MetadataEntry\x1a/\n\rMetadataEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01J\x04\x08\x02\x10\x03J\x04\x08\x04\x10\x05J\x04\x08\x07\x10\x08*\x85\x02\n\x0fLifecycleMoment\x12 \n\x1cLIFECYCLE_MOMENT_UNSPECIFIED\x10\x00\x12 \n\x1cLIFECYCLE_MOMENT_AGENT_START\x10\x01\x12\x1e\n\x1aLIFECYCLE_MOMENT_AGENT_END\x10\x02\x12 \n\x1cLIFECYCLE_MOMENT_MODEL_START\x10\x03\x12\x1e\n\x1aLIFECYCLE_MOMENT_MODEL_END\x10\x04\x12#\n\x1fLIFECYCLE_MOMENT_FUNCTION_START\x10\x05\x12!\n\x1dLIFECYCLE_MOMENT_FUNCTION_END\x10\x06\"\x04\x08\x07\x10\x07\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -35,16 +35,22 @@ if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_TRACING_METADATAENTRY']._loaded_options = None
   _globals['_TRACING_METADATAENTRY']._serialized_options = b'8\001'
+  _globals['_LIFECYCLEMOMENT']._serialized_start=1074
+  _globals['_LIFECYCLEMOMENT']._serialized_end=1335
   _globals['_RUNCONFIG']._serialized_start=94
-  _globals['_RUNCONFIG']._serialized_end=395
-  _globals['_HISTORY']._serialized_start=397
-  _globals['_HISTORY']._serialized_end=514
-  _globals['_SESSIONHISTORY']._serialized_start=516
-  _globals['_SESSIONHISTORY']._serialized_end=538
-  _globals['_CALLERHISTORY']._serialized_start=540
-  _globals['_CALLERHISTORY']._serialized_end=555
-  _globals['_TRACING']._serialized_start=558
-  _globals['_TRACING']._serialized_end=744
-  _globals['_TRACING_METADATAENTRY']._serialized_start=679
-  _globals['_TRACING_METADATAENTRY']._serialized_end=726
+  _globals['_RUNCONFIG']._serialized_end=556
+  _globals['_INPUTFILTER']._serialized_start=558
+  _globals['_INPUTFILTER']._serialized_end=622
+  _globals['_LIFECYCLEHOOK']._serialized_start=624
+  _globals['_LIFECYCLEHOOK']._serialized_end=722
+  _globals['_HISTORY']._serialized_start=724
+  _globals['_HISTORY']._serialized_end=841
+  _globals['_SESSIONHISTORY']._serialized_start=843
+  _globals['_SESSIONHISTORY']._serialized_end=865
+  _globals['_CALLERHISTORY']._serialized_start=867
+  _globals['_CALLERHISTORY']._serialized_end=882
+  _globals['_TRACING']._serialized_start=885
+  _globals['_TRACING']._serialized_end=1071
+  _globals['_TRACING_METADATAENTRY']._serialized_start=1006
+  _globals['_TRACING_METADATAENTRY']._serialized_end=1053
 # @@protoc_insertion_point(module_scope)

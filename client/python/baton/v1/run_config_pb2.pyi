@@ -9,6 +9,7 @@ from google.protobuf import descriptor as _descriptor
 from google.protobuf import duration_pb2 as _duration_pb2
 from google.protobuf import message as _message
 from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -19,6 +20,46 @@ else:
     from typing_extensions import TypeAlias as _TypeAlias, Never as _Never
 
 DESCRIPTOR: _descriptor.FileDescriptor
+
+class _LifecycleMoment:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _LifecycleMomentEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_LifecycleMoment.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    LIFECYCLE_MOMENT_UNSPECIFIED: _LifecycleMoment.ValueType  # 0
+    """Never sent."""
+    LIFECYCLE_MOMENT_AGENT_START: _LifecycleMoment.ValueType  # 1
+    """An agent begins."""
+    LIFECYCLE_MOMENT_AGENT_END: _LifecycleMoment.ValueType  # 2
+    """An agent has made the final output."""
+    LIFECYCLE_MOMENT_MODEL_START: _LifecycleMoment.ValueType  # 3
+    """A model request is about to be sent."""
+    LIFECYCLE_MOMENT_MODEL_END: _LifecycleMoment.ValueType  # 4
+    """The model has replied."""
+    LIFECYCLE_MOMENT_FUNCTION_START: _LifecycleMoment.ValueType  # 5
+    """A function is to be called."""
+    LIFECYCLE_MOMENT_FUNCTION_END: _LifecycleMoment.ValueType  # 6
+    """A function has its output."""
+
+class LifecycleMoment(_LifecycleMoment, metaclass=_LifecycleMomentEnumTypeWrapper):
+    """A moment of a turn."""
+
+LIFECYCLE_MOMENT_UNSPECIFIED: LifecycleMoment.ValueType  # 0
+"""Never sent."""
+LIFECYCLE_MOMENT_AGENT_START: LifecycleMoment.ValueType  # 1
+"""An agent begins."""
+LIFECYCLE_MOMENT_AGENT_END: LifecycleMoment.ValueType  # 2
+"""An agent has made the final output."""
+LIFECYCLE_MOMENT_MODEL_START: LifecycleMoment.ValueType  # 3
+"""A model request is about to be sent."""
+LIFECYCLE_MOMENT_MODEL_END: LifecycleMoment.ValueType  # 4
+"""The model has replied."""
+LIFECYCLE_MOMENT_FUNCTION_START: LifecycleMoment.ValueType  # 5
+"""A function is to be called."""
+LIFECYCLE_MOMENT_FUNCTION_END: LifecycleMoment.ValueType  # 6
+"""A function has its output."""
+Global___LifecycleMoment: _TypeAlias = LifecycleMoment  # noqa: Y015
 
 @_typing.final
 class RunConfig(_message.Message):
@@ -34,9 +75,12 @@ class RunConfig(_message.Message):
     MODEL_FIELD_NUMBER: _builtins.int
     MODEL_SETTINGS_FIELD_NUMBER: _builtins.int
     HISTORY_FIELD_NUMBER: _builtins.int
+    INPUT_GUARDRAILS_FIELD_NUMBER: _builtins.int
+    MODEL_INPUT_FILTERS_FIELD_NUMBER: _builtins.int
     TRACING_FIELD_NUMBER: _builtins.int
     UNSERVED_GRACE_FIELD_NUMBER: _builtins.int
     SCOPES_FIELD_NUMBER: _builtins.int
+    LIFECYCLE_HOOKS_FIELD_NUMBER: _builtins.int
     max_turns: _builtins.int
     """Rounds of the turn, at most 1,000,000. Absent: 10. 0: the turn fails before its first round."""
     unlimited_turns: _builtins.bool
@@ -50,6 +94,16 @@ class RunConfig(_message.Message):
     @_builtins.property
     def history(self) -> Global___History:
         """What the model remembers. Absent: the session's history."""
+
+    @_builtins.property
+    def input_guardrails(self) -> _containers.RepeatedCompositeFieldContainer[_agent_pb2.Guardrail]:
+        """After those of the agent. Empty: none. At most 32."""
+
+    @_builtins.property
+    def model_input_filters(self) -> _containers.RepeatedCompositeFieldContainer[Global___InputFilter]:
+        """Change what each request carries, in order, just before it is sent. What the session
+        keeps does not change. Empty: none. At most 8.
+        """
 
     @_builtins.property
     def tracing(self) -> Global___Tracing:
@@ -67,6 +121,10 @@ class RunConfig(_message.Message):
         by itself. At most 8; each 1 to 256 characters. Empty: the session's scopes, then the empty one.
         """
 
+    @_builtins.property
+    def lifecycle_hooks(self) -> _containers.RepeatedCompositeFieldContainer[Global___LifecycleHook]:
+        """Are told what happens. Empty: nobody. At most 8."""
+
     def __init__(
         self,
         *,
@@ -75,19 +133,80 @@ class RunConfig(_message.Message):
         model: _builtins.str = ...,
         model_settings: _agent_pb2.ModelSettings | None = ...,
         history: Global___History | None = ...,
+        input_guardrails: _abc.Iterable[_agent_pb2.Guardrail] | None = ...,
+        model_input_filters: _abc.Iterable[Global___InputFilter] | None = ...,
         tracing: Global___Tracing | None = ...,
         unserved_grace: _duration_pb2.Duration | None = ...,
         scopes: _abc.Iterable[_builtins.str] | None = ...,
+        lifecycle_hooks: _abc.Iterable[Global___LifecycleHook] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_max_turns", b"_max_turns", "history", b"history", "max_turns", b"max_turns", "model_settings", b"model_settings", "tracing", b"tracing", "unserved_grace", b"unserved_grace"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_max_turns", b"_max_turns", "history", b"history", "max_turns", b"max_turns", "model", b"model", "model_settings", b"model_settings", "scopes", b"scopes", "tracing", b"tracing", "unlimited_turns", b"unlimited_turns", "unserved_grace", b"unserved_grace"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_max_turns", b"_max_turns", "history", b"history", "input_guardrails", b"input_guardrails", "lifecycle_hooks", b"lifecycle_hooks", "max_turns", b"max_turns", "model", b"model", "model_input_filters", b"model_input_filters", "model_settings", b"model_settings", "scopes", b"scopes", "tracing", b"tracing", "unlimited_turns", b"unlimited_turns", "unserved_grace", b"unserved_grace"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__max_turns: _TypeAlias = _typing.Literal["max_turns"]  # noqa: Y015
     _WhichOneofArgType__max_turns: _TypeAlias = _typing.Literal["_max_turns", b"_max_turns"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType__max_turns) -> _WhichOneofReturnType__max_turns | None: ...
 
 Global___RunConfig: _TypeAlias = RunConfig  # noqa: Y015
+
+@_typing.final
+class InputFilter(_message.Message):
+    """Changes what a model request carries."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    HOOK_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def hook(self) -> _agent_pb2.HookRef:
+        """A program. Kind MODEL_INPUT_FILTER."""
+
+    def __init__(
+        self,
+        *,
+        hook: _agent_pb2.HookRef | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["filter", b"filter", "hook", b"hook"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["filter", b"filter", "hook", b"hook"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType_filter: _TypeAlias = _typing.Literal["hook"]  # noqa: Y015
+    _WhichOneofArgType_filter: _TypeAlias = _typing.Literal["filter", b"filter"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_filter) -> _WhichOneofReturnType_filter | None: ...
+
+Global___InputFilter: _TypeAlias = InputFilter  # noqa: Y015
+
+@_typing.final
+class LifecycleHook(_message.Message):
+    """A program that is told what happens. Kind LIFECYCLE. A notification: nothing waits for
+    it, nothing records it, and it may be lost.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    HOOK_FIELD_NUMBER: _builtins.int
+    MOMENTS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def hook(self) -> _agent_pb2.HookRef:
+        """Required."""
+
+    @_builtins.property
+    def moments(self) -> _containers.RepeatedScalarFieldContainer[Global___LifecycleMoment.ValueType]:
+        """What it is told of. Empty: all."""
+
+    def __init__(
+        self,
+        *,
+        hook: _agent_pb2.HookRef | None = ...,
+        moments: _abc.Iterable[Global___LifecycleMoment.ValueType] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["hook", b"hook"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["hook", b"hook", "moments", b"moments"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___LifecycleHook: _TypeAlias = LifecycleHook  # noqa: Y015
 
 @_typing.final
 class History(_message.Message):

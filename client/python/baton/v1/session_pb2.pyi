@@ -151,7 +151,7 @@ class _FollowEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Follow.ValueTy
     """Not said: REST."""
     FOLLOW_REST: _Follow.ValueType  # 1
     """Until the session rests: idle, or waiting only on what is UNSERVED (after the
-    grace). At once if it does.
+    grace) or EFFECT_UNKNOWN. At once if it does.
     """
     FOLLOW_FOREVER: _Follow.ValueType  # 2
     """Until the caller goes away."""
@@ -165,7 +165,7 @@ FOLLOW_UNSPECIFIED: Follow.ValueType  # 0
 """Not said: REST."""
 FOLLOW_REST: Follow.ValueType  # 1
 """Until the session rests: idle, or waiting only on what is UNSERVED (after the
-grace). At once if it does.
+grace) or EFFECT_UNKNOWN. At once if it does.
 """
 FOLLOW_FOREVER: Follow.ValueType  # 2
 """Until the caller goes away."""
@@ -305,6 +305,7 @@ class Input(_message.Message):
     MESSAGE_FIELD_NUMBER: _builtins.int
     ITEMS_JSON_FIELD_NUMBER: _builtins.int
     TOOL_RESULT_FIELD_NUMBER: _builtins.int
+    REDELIVERY_FIELD_NUMBER: _builtins.int
     CANCEL_FIELD_NUMBER: _builtins.int
     text: _builtins.str
     """A user's message of plain text."""
@@ -321,6 +322,10 @@ class Input(_message.Message):
         """Settles a call in any state."""
 
     @_builtins.property
+    def redelivery(self) -> Global___Redelivery:
+        """Delivers a call of EFFECT_UNKNOWN again."""
+
+    @_builtins.property
     def cancel(self) -> Global___CancelInput:
         """Ends a turn."""
 
@@ -331,17 +336,50 @@ class Input(_message.Message):
         message: Global___MessageInput | None = ...,
         items_json: _builtins.str = ...,
         tool_result: Global___ToolResult | None = ...,
+        redelivery: Global___Redelivery | None = ...,
         cancel: Global___CancelInput | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["cancel", b"cancel", "input", b"input", "items_json", b"items_json", "message", b"message", "text", b"text", "tool_result", b"tool_result"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["cancel", b"cancel", "input", b"input", "items_json", b"items_json", "message", b"message", "redelivery", b"redelivery", "text", b"text", "tool_result", b"tool_result"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cancel", b"cancel", "input", b"input", "items_json", b"items_json", "message", b"message", "text", b"text", "tool_result", b"tool_result"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cancel", b"cancel", "input", b"input", "items_json", b"items_json", "message", b"message", "redelivery", b"redelivery", "text", b"text", "tool_result", b"tool_result"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_input: _TypeAlias = _typing.Literal["text", "message", "items_json", "tool_result", "cancel"]  # noqa: Y015
+    _WhichOneofReturnType_input: _TypeAlias = _typing.Literal["text", "message", "items_json", "tool_result", "redelivery", "cancel"]  # noqa: Y015
     _WhichOneofArgType_input: _TypeAlias = _typing.Literal["input", b"input"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_input) -> _WhichOneofReturnType_input | None: ...
 
 Global___Input: _TypeAlias = Input  # noqa: Y015
+
+@_typing.final
+class Redelivery(_message.Message):
+    """Says that a call of EFFECT_UNKNOWN took no effect, or may take it twice: it is delivered
+    again, attempt + 1. Who knows its result sends a tool_result instead.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TURN_ID_FIELD_NUMBER: _builtins.int
+    CALL_ID_FIELD_NUMBER: _builtins.int
+    DECIDED_BY_FIELD_NUMBER: _builtins.int
+    turn_id: _builtins.str
+    """From the required action. Required."""
+    call_id: _builtins.str
+    """From the required action. Required."""
+    decided_by: _builtins.str
+    """Who said so, to 256 characters. Kept in the log."""
+    def __init__(
+        self,
+        *,
+        turn_id: _builtins.str = ...,
+        call_id: _builtins.str = ...,
+        decided_by: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["call_id", b"call_id", "decided_by", b"decided_by", "turn_id", b"turn_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Redelivery: _TypeAlias = Redelivery  # noqa: Y015
 
 @_typing.final
 class MessageInput(_message.Message):

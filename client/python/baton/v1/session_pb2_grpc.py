@@ -180,7 +180,7 @@ class SessionServiceServicer:
         call besides. One malformed input refuses the batch; a result that comes
         late or twice gets its own outcome. The caller owes nothing; Watch or Run tell
         how it ends. Reasons: SESSION_BUSY, AGENT_MISSING, FUNCTION_UNDECLARED,
-        TURN_NOT_FOUND, CALL_NOT_FOUND, RESULT_TOO_LARGE.
+        TURN_NOT_FOUND, CALL_NOT_FOUND, CALL_STATE, RESULT_TOO_LARGE.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

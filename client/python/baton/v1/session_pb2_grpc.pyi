@@ -50,7 +50,7 @@ class SessionServiceStub:
     call besides. One malformed input refuses the batch; a result that comes
     late or twice gets its own outcome. The caller owes nothing; Watch or Run tell
     how it ends. Reasons: SESSION_BUSY, AGENT_MISSING, FUNCTION_UNDECLARED,
-    TURN_NOT_FOUND, CALL_NOT_FOUND, RESULT_TOO_LARGE.
+    TURN_NOT_FOUND, CALL_NOT_FOUND, CALL_STATE, RESULT_TOO_LARGE.
     """
     Watch: _aio.UnaryStreamMultiCallable[_session_pb2.WatchRequest, _session_pb2.WatchResponse]
     """Streams a session's events, gap-free from any point, then live with deltas. The
@@ -171,7 +171,7 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
         call besides. One malformed input refuses the batch; a result that comes
         late or twice gets its own outcome. The caller owes nothing; Watch or Run tell
         how it ends. Reasons: SESSION_BUSY, AGENT_MISSING, FUNCTION_UNDECLARED,
-        TURN_NOT_FOUND, CALL_NOT_FOUND, RESULT_TOO_LARGE.
+        TURN_NOT_FOUND, CALL_NOT_FOUND, CALL_STATE, RESULT_TOO_LARGE.
         """
 
     @_abc_1.abstractmethod
