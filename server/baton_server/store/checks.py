@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from baton_server.core.events import TERMINAL
-from baton_server.ports.store import Batch, NewEvent, TurnWrite
+from baton_server.ports.store import Batch, CallState, NewEvent, TurnWrite
 
 
 def check(batch: Batch) -> None:
     """Raise ValueError that names everything which contradicts itself in a batch."""
-    problems = [*_scope(batch), *_session(batch), *_turns(batch), *_events(batch)]
+    problems = [*_scope(batch), *_session(batch), *_turns(batch), *_events(batch), *_parked(batch)]
     if problems:
         raise ValueError("the batch cannot be written: " + "; ".join(problems))
 
@@ -67,6 +67,12 @@ def _events(batch: Batch) -> Iterator[str]:
         item = event.item
         if item is not None and item.turn_id != event.turn_id:
             yield f"the item {item.item_id!r} is of the turn {item.turn_id!r}, its event of {event.turn_id!r}"
+
+
+def _parked(batch: Batch) -> Iterator[str]:
+    for parked in batch.parked:
+        if parked.state not in (CallState.CHECKED, CallState.EFFECT_UNKNOWN):
+            yield f"the call {parked.call_id!r} is parked as {parked.state}, not as checked or effect_unknown"
 
 
 def spans(events: tuple[NewEvent, ...], first: int) -> dict[str, tuple[int, int]]:

@@ -10,11 +10,13 @@ from baton_server.ports.store import (
     CallRow,
     CallState,
     Committed,
+    Deadline,
     InboxRow,
     ItemRow,
     Lease,
     NewEvent,
     Page,
+    Parked,
     RequestKey,
     RequestRow,
     Requeue,
@@ -142,10 +144,10 @@ async def running(store: Store, turn_id: str = TURN, session_id: str = SESSION) 
     return await store.commit(started(turn_id, session_id))
 
 
-def lease(call_id: str, attempt: int, worker_id: str = "worker_1") -> Batch:
+def lease(call_id: str, attempt: int, worker_id: str = "worker_1", **fields: Any) -> Batch:
     """A batch that hands out one call."""
-    given = Lease(call_id=call_id, attempt=attempt, worker_id=worker_id, instance_id=f"at {worker_id}")
-    return Batch(leases=(given,))
+    given = {"instance_id": f"at {worker_id}", "holder": f"token of {worker_id}"} | fields
+    return Batch(leases=(Lease(call_id=call_id, attempt=attempt, worker_id=worker_id, **given),))
 
 
 def requeue(call_id: str, attempt: int, available_at: float = 0.0, may_have_run: bool = True) -> Batch:
@@ -154,13 +156,32 @@ def requeue(call_id: str, attempt: int, available_at: float = 0.0, may_have_run:
     return Batch(requeues=(given,))
 
 
-def settle(call_id: str, attempt: int = 0, guard: int | None = None, digest: str = "") -> Batch:
+def park(call_id: str, attempt: int, state: CallState = CallState.CHECKED) -> Batch:
+    """A batch that parks a call at one attempt."""
+    return Batch(session_id=SESSION, parked=(Parked(call_id=call_id, attempt=attempt, state=state),))
+
+
+def deadline(call_id: str, at: float) -> Batch:
+    """A batch that says when a call times out."""
+    return Batch(deadlines=(Deadline(call_id=call_id, at=at),))
+
+
+def settle(call_id: str, attempt: int = 0, guard: int | None = None, digest: str = "", **fields: Any) -> Batch:
     """A batch that settles a call, guarded at `guard` or at the attempt itself."""
     worker_id = "worker_1" if attempt else ""
+    settled = Settled(call_id=call_id, attempt=attempt, worker_id=worker_id, digest=digest, **fields)
     return Batch(
         session_id=SESSION,
         settles=(SettleGuard(call_id=call_id, attempt=attempt if guard is None else guard),),
-        calls_settled=(Settled(call_id=call_id, attempt=attempt, worker_id=worker_id, digest=digest),),
+        calls_settled=(settled,),
+    )
+
+
+def recorded(call_id: str, output_item_id: str, succeeded: bool = True) -> Batch:
+    """A batch that records the output of a call; one that is open is settled by it, from outside."""
+    return Batch(
+        session_id=SESSION,
+        calls_settled=(Settled(call_id=call_id, succeeded=succeeded, output_item_id=output_item_id),),
     )
 
 

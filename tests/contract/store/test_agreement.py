@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -12,6 +13,7 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.contract.store.builders import WallClock, new_session, stamp, turn_row
+from tests.contract.store.drawn_calls import CALLS, KEYS, NAMES, SCOPES, call_parts, several
 from tests.contract.store.dump import dump
 
 from baton_server.core.events import TERMINAL, SessionStatus, TurnStatus
@@ -20,20 +22,15 @@ from baton_server.ports.store import (
     AgentRow,
     Batch,
     CallRow,
-    CallState,
     Conflict,
     Duplicate,
     InboxRow,
     ItemRow,
-    Lease,
     NewEvent,
     RequestKey,
     RequestRow,
-    Requeue,
     SessionRow,
     SessionWrite,
-    Settled,
-    SettleGuard,
     Store,
     TimerRow,
     TurnWrite,
@@ -43,21 +40,18 @@ from baton_server.store.sqlite import open_sqlite
 
 SESSIONS = ("sess_1", "sess_2")
 TURNS = {"turn_1": "sess_1", "turn_2": "sess_1", "turn_3": "sess_2", "turn_4": "sess_1"}
-CALLS = tuple(f"call_{n}" for n in range(5))
 ITEMS = tuple(f"item_{n}" for n in range(12))
 DIGESTS = ("d1", "d2")
-SCOPES = st.sampled_from([("",), ("a", ""), ("b",), ()])
-NAMES = st.sampled_from(["f", "g"])
 SMALL = st.integers(0, 3)
 Tuples = st.SearchStrategy[tuple[Any, ...]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class World:
-    """What there is, so that most batches fit it: versions of turns, attempts of calls, and inbox rows."""
+    """What there is, so that most batches fit it: versions of turns, calls, and inbox rows."""
 
     versions: dict[str, int]
-    attempts: dict[str, int]
+    calls: list[CallRow]
     waiting: list[tuple[str, int]]
 
     @classmethod
@@ -68,7 +62,7 @@ class World:
         inboxes = [await store.inbox.rows(turn_id) for turn_id in TURNS]
         return cls(
             versions={row.turn_id: row.version for row in turns if row is not None},
-            attempts={row.call_id: row.attempt for row in calls if row is not None},
+            calls=[row for row in calls if row is not None],
             waiting=[(row.turn_id, row.n) for rows in inboxes for row in rows],
         )
 
@@ -147,40 +141,6 @@ def session_writes(draw: st.DrawFn, session_id: str) -> SessionWrite:
 
 
 @st.composite
-def call_parts(draw: st.DrawFn, session_id: str, turn_ids: list[str], world: World) -> dict[str, Any]:
-    """What a batch does to calls."""
-    ids = st.sampled_from(CALLS)
-    fresh = [call_id for call_id in CALLS if call_id not in world.attempts]
-    known = st.deferred(lambda: st.sampled_from([*world.attempts.items()]))
-    rows = st.builds(
-        CallRow,
-        call_id=st.sampled_from(fresh or CALLS),
-        session_id=st.just(session_id),
-        turn_id=st.sampled_from(turn_ids),
-        name=NAMES,
-        agent=st.just("agent"),
-        arguments=st.sampled_from(["{}", "\x00"]),
-        scopes=SCOPES,
-        state=st.sampled_from([CallState.QUEUED, CallState.LEASED]),
-        attempt=st.integers(0, 1),
-        available_at=st.sampled_from([0.0, 1_700_000_002.0]),
-    )
-    leases = known.map(lambda of: Lease(call_id=of[0], attempt=of[1] + 1, worker_id="f", instance_id="i"))
-    requeues = st.tuples(known, st.booleans()).map(
-        lambda of: Requeue(call_id=of[0][0], attempt=of[0][1], may_have_run=of[1])
-    )
-    guards = known.map(lambda of: SettleGuard(call_id=of[0], attempt=of[1]))
-    settled = st.builds(Settled, call_id=ids, attempt=SMALL, worker_id=st.sampled_from(["", "f"]), digest=NAMES)
-    return {
-        "calls_opened": draw(some(rows)) if session_id else (),
-        "settles": draw(some(guards, 1, if_any=world.attempts)),
-        "calls_settled": draw(some(settled)),
-        "leases": draw(some(leases, 1, if_any=world.attempts)),
-        "requeues": draw(some(requeues, if_any=world.attempts)),
-    }
-
-
-@st.composite
 def batches(draw: st.DrawFn, world: World) -> Batch:
     """Any batch, mostly one that could be written."""
     session_id = draw(st.sampled_from(SESSIONS))
@@ -209,8 +169,16 @@ def batches(draw: st.DrawFn, world: World) -> Batch:
         inbox_consumed=draw(some(st.deferred(lambda: st.sampled_from(world.waiting)), 1, if_any=world.waiting)),
         agent=draw(perhaps(st.builds(AgentRow, agent_id=NAMES, revision=st.integers(1, 3), digest=NAMES))),
         agent_deleted=draw(rarely("", "f")),
-        **draw(call_parts(session_id, turn_ids, world)),
+        **draw(call_parts(session_id, turn_ids, world.calls, some)),
     )
+
+
+@st.composite
+def batches_of_calls(draw: st.DrawFn, world: World) -> Batch:
+    """A batch that does several things to calls, and nothing else."""
+    session_id = draw(st.sampled_from(SESSIONS))
+    turn_ids = [own for own, of in TURNS.items() if of == session_id]
+    return Batch(session_id=session_id, **draw(call_parts(session_id, turn_ids, world.calls, several)))
 
 
 def requests(session_id: str) -> st.SearchStrategy[RequestRow]:
@@ -237,10 +205,14 @@ async def seen(store: Store) -> dict[str, Any]:
     return await dump(store, calls=CALLS, digests=DIGESTS, turns=tuple(TURNS)) | {
         "contents": [await store.documents.content(own, digest) for own in SESSIONS for digest in DIGESTS],
         "expired": await store.sessions.expired(now, 10),
+        "succeeded": [await store.calls.succeeded(own, key) for own in SESSIONS for key in KEYS],
     }
 
 
-async def compare(data: st.DataObject, path: Path) -> None:
+Batches = Callable[[World], st.SearchStrategy[Batch]]
+
+
+async def compare(data: st.DataObject, path: Path, drawn: Batches) -> None:
     """Give both stores the same batches, and look at both after each."""
     clock = WallClock()
     fake: Store = MemoryStore(stamp=stamp, clock=clock)
@@ -249,27 +221,42 @@ async def compare(data: st.DataObject, path: Path) -> None:
         for session_id in SESSIONS:
             assert await outcome(fake, new_session(session_id)) == await outcome(real, new_session(session_id))
         for _ in range(data.draw(st.integers(1, 15))):
-            batch = data.draw(batches(await World.of(fake)))
+            batch = data.draw(drawn(await World.of(fake)))
             clock.time += 1
             assert await outcome(real, batch) == await outcome(fake, batch)
-        assert await seen(real) == await seen(fake)
+            assert await seen(real) == await seen(fake)
         assert await real.forget(clock.time, 3) == await fake.forget(clock.time, 3)
     finally:
         await real.close()
         await fake.close()
 
 
-@settings(
+def on_a_copy(data: st.DataObject, empty_database: Path, drawn: Batches) -> None:
+    """Compare the stores, the real one on a database of its own."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "baton.db"
+        shutil.copy(empty_database, path)
+        asyncio.run(compare(data, path, drawn))
+
+
+MANY = settings(
     max_examples=40,
     deadline=None,
     derandomize=True,
     database=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.function_scoped_fixture],
 )
+
+
+@MANY
 @given(data=st.data())
 def test_fake_and_sqlite_agree_on_any_batches(data: st.DataObject, empty_database: Path) -> None:
     """The fake is the specification: whatever it does, SQLite does too."""
-    with TemporaryDirectory() as folder:
-        path = Path(folder) / "baton.db"
-        shutil.copy(empty_database, path)
-        asyncio.run(compare(data, path))
+    on_a_copy(data, empty_database, batches)
+
+
+@MANY
+@given(data=st.data())
+def test_fake_and_sqlite_agree_on_what_becomes_of_calls(data: st.DataObject, empty_database: Path) -> None:
+    """Few calls and much that happens to them: so that each step meets each state that another one left."""
+    on_a_copy(data, empty_database, batches_of_calls)

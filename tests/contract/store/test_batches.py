@@ -28,10 +28,13 @@ from baton_server.core.items import Usage
 from baton_server.ports.store import (
     AgentRow,
     Batch,
+    CallState,
     Committed,
     Conflict,
+    Deadline,
     Lease,
     Page,
+    Parked,
     RequestRow,
     SessionRow,
     SessionWrite,
@@ -51,7 +54,11 @@ async def test_batch_that_fails_last_leaves_nothing_of_all_that_it_wrote(store: 
         Batch(
             session_id=SESSION,
             events=(said("item_1", TURN),),
-            calls_opened=(call("call_1"), call("call_2"), call("call_3")),
+            calls_opened=(
+                call("call_1"),
+                call("call_2"),
+                call("call_3", state=CallState.LEASED, attempt=1),
+            ),
             timers_set=(TimerRow(turn_id=TURN, name="old", at=1.0),),
         )
     )
@@ -72,6 +79,8 @@ async def test_batch_that_fails_last_leaves_nothing_of_all_that_it_wrote(store: 
         calls_opened=(call("call_4"),),
         calls_settled=(Settled(call_id="call_1"),),
         leases=(Lease(call_id="call_2", attempt=1, worker_id="w", instance_id="i"),),
+        parked=(Parked(call_id="call_3", attempt=1, state=CallState.EFFECT_UNKNOWN),),
+        deadlines=(Deadline(call_id="call_2", at=1.0),),
         timers_set=(TimerRow(turn_id=TURN, name="new", at=1.0),),
         timers_cleared=((TURN, "old"),),
         inbox_added=reached("new").inbox_added,
@@ -145,6 +154,7 @@ MISTAKES = {
     "terminal without an end": Batch(session_id=SESSION, turn=TurnWrite(row=turn_row(status=TurnStatus.FAILED))),
     "starts without an event": Batch(session_id=SESSION, turn=turn_write(starts=True), events=(event(),)),
     "withdraws without an event": Batch(session_id=SESSION, withdrawn=("item_1",)),
+    "parks as queued": Batch(session_id=SESSION, parked=(Parked(call_id="call_1", attempt=1, state=CallState.QUEUED),)),
     "item of another turn": Batch(session_id=SESSION, events=(event(TURN, item=item("item_1")),)),
 }
 
@@ -217,6 +227,7 @@ async def test_closed_store_refuses_everything(store: Store) -> None:
         store.events.of_turn("t"),
         store.items.history("s", 1),
         store.calls.open_in("s"),
+        store.calls.succeeded("s", "k"),
         store.agents.newest(page),
         store.documents.document("d"),
         store.inbox.rows("t"),

@@ -19,6 +19,7 @@ from tests.contract.store.builders import (
     settle,
 )
 
+from baton_server.core.agents import LostWorker
 from baton_server.ports.store import (
     Batch,
     CallState,
@@ -44,27 +45,36 @@ async def test_opened_call_is_kept_whole(store: Store, clock: WallClock) -> None
         "call_1",
         scopes=("b", "a", ""),
         arguments='{"a": "\x00 𝄞 \\u0000",  broken',
+        version="v2",
         available_at=7.5,
         opened_at=1.0,
         may_have_run=True,
+        lost_worker=LostWorker.ASK,
+        idempotency_key="the key \x00 𝄞",
+        timeout_s=0.1,
+        deadline=1_700_000_000.123456,
+        expires_at=1_700_000_030.5,
     )
 
     await store.commit(opened(row))
 
-    assert await store.calls.get("call_1") == replace(row, opened_at=clock.time)
+    kept = await store.calls.get("call_1")
+    assert kept == replace(row, opened_at=clock.time)
+    assert kept.lost_worker is LostWorker.ASK
+    assert kept.succeeded is False
     assert await store.calls.get("call_unknown") is None
 
 
 async def test_call_may_be_opened_in_a_workers_hands(store: Store) -> None:
     """Opening and handing out are one commit, as a row or as a lease."""
     await running(store)
-    held = call("call_1", state=CallState.LEASED, attempt=1, worker_id="worker_1", instance_id="i")
+    held = call("call_1", state=CallState.LEASED, attempt=1, worker_id="worker_1", instance_id="i", holder="token")
 
     await store.commit(Batch(session_id=SESSION, calls_opened=(held, call("call_2")), leases=lease("call_2", 1).leases))
 
-    assert [(row.call_id, row.attempt) for row in await leased(store)] == [
-        ("call_1", 1),
-        ("call_2", 1),
+    assert [(row.call_id, row.attempt, row.holder) for row in await leased(store)] == [
+        ("call_1", 1, "token"),
+        ("call_2", 1, "token of worker_1"),
     ]
 
 
@@ -87,12 +97,34 @@ async def test_lease_hands_a_queued_call_to_a_worker(store: Store) -> None:
     await store.commit(lease("call_1", 1))
 
     row = await call_of(store, "call_1")
-    assert (row.state, row.attempt, row.worker_id, row.instance_id) == (
+    assert (row.state, row.attempt, row.worker_id, row.instance_id, row.holder) == (
         CallState.LEASED,
         1,
         "worker_1",
         "at worker_1",
+        "token of worker_1",
     )
+
+
+@pytest.mark.parametrize("call_says", [None, *LostWorker])
+@pytest.mark.parametrize("handler_says", [None, *LostWorker])
+async def test_lease_fixes_what_a_loss_means_where_the_call_says_nothing(
+    store: Store, call_says: LostWorker | None, handler_says: LostWorker | None
+) -> None:
+    """The call's own word stands; the first handler's does, once given, also after a lease that said nothing."""
+    await running(store)
+    await store.commit(opened(call("call_1", lost_worker=call_says)))
+
+    await store.commit(lease("call_1", 1, lost_worker=handler_says))
+    first = (await call_of(store, "call_1")).lost_worker
+    await store.commit(requeue("call_1", 1))
+    await store.commit(lease("call_1", 2))
+    second = (await call_of(store, "call_1")).lost_worker
+    await store.commit(requeue("call_1", 2))
+    await store.commit(lease("call_1", 3, lost_worker=LostWorker.ASK))
+
+    assert first is second is (call_says or handler_says)
+    assert (await call_of(store, "call_1")).lost_worker is (first or LostWorker.ASK)
 
 
 @pytest.mark.parametrize("attempt", [0, 1, 3])
@@ -141,7 +173,8 @@ async def test_requeued_attempt_waits_for_any_worker(store: Store) -> None:
     await store.commit(requeue("call_1", 1, available_at=9.25))
 
     row = await call_of(store, "call_1")
-    assert (row.state, row.attempt, row.worker_id, row.instance_id) == (CallState.QUEUED, 1, "", "")
+    assert (row.state, row.attempt) == (CallState.QUEUED, 1)
+    assert (row.worker_id, row.instance_id, row.holder) == ("", "", "")
     assert (row.available_at, row.may_have_run) == (9.25, True)
 
 
@@ -185,7 +218,7 @@ async def test_one_batch_takes_a_call_back_and_hands_it_on(store: Store) -> None
     await store.commit(Batch(requeues=requeue("call_1", 1).requeues, leases=lease("call_1", 2, "worker_2").leases))
 
     row = await call_of(store, "call_1")
-    assert (row.attempt, row.worker_id, row.may_have_run) == (2, "worker_2", True)
+    assert (row.attempt, row.worker_id, row.holder, row.may_have_run) == (2, "worker_2", "token of worker_2", True)
 
 
 async def test_settled_call_remembers_whose_result_it_took(store: Store) -> None:
@@ -200,9 +233,9 @@ async def test_settled_call_remembers_whose_result_it_took(store: Store) -> None
 
     first, second = await call_of(store, "call_1"), await call_of(store, "call_2")
     assert (first.state, first.settled_attempt, first.result_digest) == (CallState.SETTLED, 1, "result")
-    assert (first.worker_id, first.instance_id, first.attempt) == ("worker_1", "at worker_1", 1)
+    assert (first.worker_id, first.instance_id, first.attempt, first.holder) == ("worker_1", "at worker_1", 1, "")
     assert (second.state, second.settled_attempt, second.result_digest) == (CallState.SETTLED, 0, "outside")
-    assert (second.worker_id, second.instance_id, second.attempt) == ("", "", 1)
+    assert (second.worker_id, second.instance_id, second.attempt, second.holder) == ("", "", 1, "")
 
 
 async def test_first_result_stays(store: Store) -> None:

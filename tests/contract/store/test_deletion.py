@@ -22,7 +22,7 @@ from tests.contract.store.builders import (
 from tests.contract.store.dump import dump
 
 from baton_server.core.events import TurnStatus
-from baton_server.ports.store import Batch, Conflict, ConflictKind, Duplicate, Page, Store, TimerRow
+from baton_server.ports.store import Batch, Conflict, ConflictKind, Duplicate, Page, Settled, Store, TimerRow
 
 DELETE = Batch(session_id=SESSION, session_deleted=True)
 
@@ -38,7 +38,11 @@ async def full(store: Store, session_id: str, turn_id: str, name: str) -> None:
             events=(said(f"item_{name}", turn_id), said(f"item_{name}_turnless")),
             contents={"c": name.encode()},
             documents={"d": b"document"},
-            calls_opened=(call(f"call_{name}", session_id=session_id, turn_id=turn_id),),
+            calls_opened=(
+                call(f"call_{name}", session_id=session_id, turn_id=turn_id),
+                call(f"call_{name}_keyed", session_id=session_id, turn_id=turn_id, idempotency_key="key"),
+            ),
+            calls_settled=(Settled(call_id=f"call_{name}_keyed", succeeded=True, output_item_id=f"item_{name}"),),
             timers_set=(TimerRow(turn_id=turn_id, name="t", at=1.0),),
         )
     )
@@ -79,12 +83,14 @@ async def test_everything_of_the_session_goes(store: Store) -> None:
     assert dict(await store.items.texts(TURN)) == {}
     assert await store.documents.content(SESSION, "c") is None
     assert await store.requests.get(request("of one").key) is None
+    assert await store.calls.get("call_one_keyed") is None
+    assert await store.calls.succeeded(SESSION, "key") is None
 
 
 async def test_other_sessions_keep_all_of_theirs(store: Store) -> None:
     """Not one row of theirs is touched."""
     await full(store, "sess_2", "turn_2", "two")
-    names = {"calls": ["call_two"], "digests": ["d"], "turns": ["turn_2"]}
+    names = {"calls": ["call_two", "call_two_keyed"], "digests": ["d"], "turns": ["turn_2"]}
     before = await dump(store, **names)
     await full(store, SESSION, TURN, "one")
 
@@ -92,6 +98,7 @@ async def test_other_sessions_keep_all_of_theirs(store: Store) -> None:
 
     assert await dump(store, **names) == before
     assert await store.documents.content("sess_2", "c") == b"two"
+    assert await store.calls.succeeded("sess_2", "key") is not None
     assert await store.requests.get(request("of two", session_id="sess_2").key) is not None
 
 

@@ -10,12 +10,14 @@ from tests.contract.store.builders import (
     leased,
     new_session,
     opened,
+    park,
     running,
     settle,
 )
 
 from baton_server.ports.store import (
     Batch,
+    CallState,
     Page,
     Settled,
     Store,
@@ -33,6 +35,27 @@ async def test_open_calls_of_a_session_are_listed_in_call_order(store: Store) ->
 
     assert [row.call_id for row in await store.calls.open_in(SESSION)] == ["call_3", "call_2"]
     assert [row.call_id for row in await leased(store)] == ["call_2"]
+
+
+async def test_calls_that_wait_for_an_answer_are_open(store: Store) -> None:
+    """Whoever starts anew finds them: those that a check is asked about, and those that nobody knows of."""
+    await running(store)
+    await store.commit(opened(*(call(f"call_{n}") for n in (1, 2, 3, 4))))
+    for n in (1, 2, 3):
+        await store.commit(lease(f"call_{n}", 1))
+    await store.commit(park("call_1", 1, CallState.CHECKED))
+    await store.commit(park("call_2", 1, CallState.EFFECT_UNKNOWN))
+
+    states = {
+        "call_1": CallState.CHECKED,
+        "call_2": CallState.EFFECT_UNKNOWN,
+        "call_3": CallState.LEASED,
+        "call_4": CallState.QUEUED,
+    }
+    assert {row.call_id: row.state for row in await store.calls.open_in(SESSION)} == states
+    assert {row.call_id: row.state for row in await store.calls.open_everywhere(Page(size=9))} == states
+    named = await store.calls.open_everywhere(Page(size=9, after="call_1"), ("f",), ("",))
+    assert [row.call_id for row in named] == ["call_2", "call_3", "call_4"]
 
 
 @pytest.mark.parametrize("size", range(1, 7))

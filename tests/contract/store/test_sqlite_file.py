@@ -28,12 +28,16 @@ from tests.contract.store.builders import (
 )
 from tests.contract.store.dump import dump
 
+from baton_server.core.agents import LostWorker
 from baton_server.core.events import TurnStatus
 from baton_server.ports.store import (
     AgentRow,
     Batch,
+    CallState,
     Conflict,
+    Deadline,
     Lease,
+    Parked,
     SessionWrite,
     Settled,
     StoreUnavailable,
@@ -69,7 +73,7 @@ def full_disk(path: Path) -> Iterator[None]:
 @pytest.mark.parametrize("synchronous", ["FULL", "NORMAL"])
 async def test_reopened_store_sees_all(path: Path, synchronous: Synchronous) -> None:
     """Every kind of row, and what is counted on from it."""
-    names = {"calls": ["call_1", "call_2", "call_3"], "digests": ["d"], "turns": [TURN, "turn_2"]}
+    names = {"calls": [f"call_{n}" for n in range(1, 5)], "digests": ["d"], "turns": [TURN, "turn_2"]}
     store = await opened(path, synchronous)
     await running(store)
     await store.commit(
@@ -81,14 +85,21 @@ async def test_reopened_store_sees_all(path: Path, synchronous: Synchronous) -> 
             events=(event(TURN), said("item_1", TURN), said("item_2", TURN, 1)),
             documents={"d": b"document"},
             contents={"c": b"content"},
-            calls_opened=(call("call_1"), call("call_2"), call("call_3")),
-            calls_settled=(Settled(call_id="call_1", digest="r"),),
+            calls_opened=(
+                call("call_1", idempotency_key="key"),
+                call("call_2", version="v", timeout_s=1.5),
+                call("call_3", expires_at=9.5),
+                call("call_4", state=CallState.LEASED, attempt=1, lost_worker=LostWorker.ASK),
+            ),
+            calls_settled=(Settled(call_id="call_1", digest="r", succeeded=True, output_item_id="item_2"),),
+            parked=(Parked(call_id="call_4", attempt=1, state=CallState.CHECKED),),
             timers_set=(TimerRow(turn_id=TURN, name="t", at=1.5),),
             inbox_added=reached("a").inbox_added,
             agent=AgentRow(agent_id="agent_1", revision=1, digest="a", metadata={"k": "v"}),
         )
     )
-    await store.commit(Batch(leases=(Lease(call_id="call_2", attempt=1, worker_id="w", instance_id="i"),)))
+    lease = Lease(call_id="call_2", attempt=1, worker_id="w", instance_id="i", holder="h", lost_worker=LostWorker.ASK)
+    await store.commit(Batch(leases=(lease,), deadlines=(Deadline(call_id="call_2", at=4.25),)))
     await store.commit(Batch(session_id=SESSION, events=(event(),), withdrawn=("item_1",)))
     before = await dump(store, **names)
     await store.close()
@@ -98,8 +109,10 @@ async def test_reopened_store_sees_all(path: Path, synchronous: Synchronous) -> 
     done = await store.commit(Batch(session_id=SESSION, events=(event(TURN),)))
     await store.commit(reached("b"))
     rows = await store.inbox.rows(TURN)
+    answered = await store.calls.succeeded(SESSION, "key")
 
     assert after == before
+    assert answered is not None and answered.call_id == "call_1"
     assert done.last_sequence == 7
     assert [row.n for row in rows] == [1, 2]
     assert await store.documents.content(SESSION, "c") == b"content"

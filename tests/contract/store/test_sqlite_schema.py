@@ -109,7 +109,9 @@ async def test_no_statement_walks_through_a_table(tmp_path: Path) -> None:
     assert walks == set(WHOLE)
 
 
-@pytest.mark.parametrize("name", ["calls_open", "turns_not_ended", "sessions_active", "sessions_by_earliest_expiry"])
+@pytest.mark.parametrize(
+    "name", ["calls_open", "calls_keyed", "turns_not_ended", "sessions_active", "sessions_by_earliest_expiry"]
+)
 async def test_unusual_indexes_are_used(tmp_path: Path, name: str) -> None:
     """An index whose condition or expression no statement repeats word for word would only cost."""
     dialect = SQLiteDialect()

@@ -9,9 +9,11 @@ from baton_server.ports.store.batch import (
     Committed,
     Conflict,
     ConflictKind,
+    Deadline,
     Duplicate,
     Lease,
     NewEvent,
+    Parked,
     Requeue,
     SessionWrite,
     Settled,
@@ -36,6 +38,7 @@ from baton_server.ports.store.reads import (
     Waiting,
 )
 from baton_server.ports.store.rows import (
+    IN_DOUBT,
     AgentRow,
     CallRow,
     CallState,
@@ -50,6 +53,7 @@ from baton_server.ports.store.rows import (
 )
 
 __all__ = [
+    "IN_DOUBT",
     "AgentRow",
     "Agents",
     "Batch",
@@ -59,6 +63,7 @@ __all__ = [
     "Committed",
     "Conflict",
     "ConflictKind",
+    "Deadline",
     "Documents",
     "Duplicate",
     "EventRow",
@@ -70,6 +75,7 @@ __all__ = [
     "Lease",
     "NewEvent",
     "Page",
+    "Parked",
     "RequestKey",
     "RequestRow",
     "Requests",

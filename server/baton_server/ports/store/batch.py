@@ -11,11 +11,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from baton_server.core.agents import LostWorker
 from baton_server.core.events import SessionStatus
 from baton_server.core.items import Usage
 from baton_server.ports.store.rows import (
     AgentRow,
     CallRow,
+    CallState,
     EventRow,
     InboxRow,
     ItemRow,
@@ -53,13 +55,17 @@ class SettleGuard:
 class Settled:
     """A call to mark as settled. `attempt` 0, `worker_id` and `digest` empty: not a worker's result.
 
-    One that is settled already, or unknown, stays as it is; a SettleGuard makes that a Conflict.
+    `succeeded` and `output_item_id` as in CallRow; empty where the output is recorded later (a result of the inbox),
+    and written when it is: a call that is settled already takes them, and stays as it is otherwise. One that is
+    unknown is passed over; a SettleGuard makes that a Conflict.
     """
 
     call_id: str
     attempt: int = 0
     worker_id: str = ""
     digest: str = ""
+    succeeded: bool = False
+    output_item_id: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,17 +73,21 @@ class Lease:
     """A call to hand to a worker: it becomes LEASED with `attempt`.
 
     Guard (Conflict CALL): it is QUEUED, perhaps by a requeue of the same batch, and `attempt` is its next one.
+    `holder` as in CallRow. `lost_worker`: what the handler says, for a call that says nothing; None: neither does it.
     """
 
     call_id: str
     attempt: int
     worker_id: str
     instance_id: str
+    holder: str = ""
+    lost_worker: LostWorker | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Requeue:
-    """An attempt to take back: the call becomes QUEUED. Guard: it is LEASED at that attempt; else it is skipped.
+    """An attempt to take back: the call becomes QUEUED. Guard: it is LEASED, CHECKED or EFFECT_UNKNOWN at that attempt;
+    else it is skipped.
 
     A call that may have run stays one, whatever `may_have_run` says of this attempt.
     """
@@ -86,6 +96,26 @@ class Requeue:
     attempt: int
     available_at: float = 0.0
     may_have_run: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parked:
+    """A lost attempt after which the call waits for an answer: it becomes `state`, CHECKED or EFFECT_UNKNOWN.
+
+    Guard: it is LEASED or CHECKED at that attempt; else it is skipped.
+    """
+
+    call_id: str
+    attempt: int
+    state: CallState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deadline:
+    """When an open call times out; the first one that is written stays. A call that is settled is passed over."""
+
+    call_id: str
+    at: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,9 +157,9 @@ class SessionWrite:
 class Batch:
     """One step of one session, all or nothing.
 
-    `session_id` empty only for batches that touch no session (agents, leases, requeues); if there is no such
-    session, Conflict GONE. Order of effects, where one part meets another: calls are opened, settled, requeued,
-    leased; inbox rows are consumed, then added; timers are cleared, then set. A batch that contradicts
+    `session_id` empty only for batches that touch no session (agents, leases, requeues, deadlines); if there is no such
+    session, Conflict GONE. Order of effects, where one part meets another: calls are opened, settled, parked,
+    requeued, leased; inbox rows are consumed, then added; timers are cleared, then set. A batch that contradicts
     itself (an event of a turn that the session has not, an id that is there already) is a ValueError.
     """
 
@@ -152,6 +182,8 @@ class Batch:
     calls_settled: tuple[Settled, ...] = ()
     leases: tuple[Lease, ...] = ()
     requeues: tuple[Requeue, ...] = ()
+    parked: tuple[Parked, ...] = ()
+    deadlines: tuple[Deadline, ...] = ()
     timers_set: tuple[TimerRow, ...] = ()
     timers_cleared: tuple[tuple[str, str], ...] = ()
     """(turn_id, name)."""

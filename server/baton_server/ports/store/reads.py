@@ -146,6 +146,11 @@ class Calls(Protocol):
         """List open calls of all sessions, oldest first; `page.after` is a call_id."""
         ...
 
+    async def succeeded(self, session_id: str, idempotency_key: str) -> CallRow | None:
+        """Find the newest call of a session that was settled with success under a key (not empty) and whose output
+        is recorded; None: there is none."""
+        ...
+
 
 class Agents(Protocol):
     """Reads of kept agents."""

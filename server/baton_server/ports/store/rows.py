@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from baton_server.core.agents import LostWorker
 from baton_server.core.events import SessionStatus, TurnStatus
 from baton_server.core.items import Usage
 
@@ -66,21 +67,36 @@ class TurnRow:
 
 
 class CallState(StrEnum):
-    """Where a call is. QUEUED: for any worker; LEASED: a worker has it; SETTLED: it has its output."""
+    """Where a call is.
+
+    QUEUED: for any worker; LEASED: a worker has it; CHECKED: its last attempt is lost, and a check is asked whether
+    it took effect; EFFECT_UNKNOWN: nobody knows, and it must not run twice; SETTLED: it has its output.
+    """
 
     QUEUED = "queued"
     LEASED = "leased"
+    CHECKED = "checked"
+    EFFECT_UNKNOWN = "effect_unknown"
     SETTLED = "settled"
+
+
+IN_DOUBT = frozenset({CallState.CHECKED, CallState.EFFECT_UNKNOWN})
+"""States of a call whose last attempt is lost and may have taken effect: its own result would settle it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallRow:
     """A call, for delivery and for required actions; the log has it as an item.
 
-    Calls are ordered by when they were opened. `attempt`: deliveries so far, 0: none. `worker_id` and
-    `instance_id` of the holder, or of who settled it; empty: none. `available_at`: not to be delivered before.
-    `may_have_run`: an earlier attempt may have run. `settled_attempt` and `result_digest` recognise a result that
-    comes again; `settled_attempt` 0: settled from outside or by the Runner.
+    Calls are ordered by when they were opened. `version`: of the handler that must serve it, empty: any.
+    `attempt`: deliveries so far, 0: none. `worker_id` and `instance_id` of the holder, or of who settled it; empty:
+    none. `holder`: digest of the holder's resume token; empty: none. `available_at`: not to be delivered before.
+    `may_have_run`: an earlier attempt may have run. `lost_worker`: what its loss means, None: as the handler says
+    that gets it. `idempotency_key`: made of argument fields; empty: the call_id is the key. `timeout_s`: from the
+    first ack, None: none; `deadline`: when it times out, None: not acked yet, or none; `expires_at`: when it fails
+    unless it is settled. `settled_attempt` and `result_digest` recognise a result that comes again;
+    `settled_attempt` 0: settled from outside or by the Runner. `succeeded`: it was settled by an output that is no
+    failure; `output_item_id`: that output, empty: open.
     """
 
     call_id: str
@@ -90,15 +106,29 @@ class CallRow:
     agent: str
     arguments: str
     scopes: tuple[str, ...]
+    version: str = ""
     state: CallState = CallState.QUEUED
     attempt: int = 0
     worker_id: str = ""
     instance_id: str = ""
+    holder: str = ""
     available_at: float = 0.0
     opened_at: float = 0.0
     may_have_run: bool = False
+    lost_worker: LostWorker | None = None
+    idempotency_key: str = ""
+    timeout_s: float | None = None
+    deadline: float | None = None
+    expires_at: float | None = None
     settled_attempt: int = 0
     result_digest: str = ""
+    succeeded: bool = False
+    output_item_id: str = ""
+
+    @property
+    def key(self) -> str:
+        """Say by which key the outside world knows whether it took effect."""
+        return self.idempotency_key or self.call_id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

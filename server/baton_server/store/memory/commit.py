@@ -9,8 +9,6 @@ from typing import TypeVar
 from baton_server.core.events import TERMINAL
 from baton_server.ports.store import (
     Batch,
-    CallRow,
-    CallState,
     Committed,
     Conflict,
     ConflictKind,
@@ -23,6 +21,7 @@ from baton_server.ports.store import (
     TurnWrite,
 )
 from baton_server.store.checks import check, spans, turn_writes
+from baton_server.store.memory.calls import write_calls
 from baton_server.store.memory.tables import Tables
 
 Key = TypeVar("Key")
@@ -43,7 +42,7 @@ def commit(tables: Tables, batch: Batch, at: float, stamp: Stamp) -> tuple[Table
         first = session.last_sequence - len(batch.events) + 1
         _advance_turns(after, batch, first, at)
         events = _append(after, batch, first, at, stamp)
-    _write_calls(after, batch, at)
+    write_calls(after.calls, batch, at)
     _write_inbox(after, batch)
     _write_rest(after, batch, at)
     turn = batch.turn.row.turn_id if batch.turn is not None else ""
@@ -235,63 +234,6 @@ def _insert_item(tables: Tables, item: ItemRow, session_id: str, sequence: int, 
         created_at=at,
     )
     tables.sessions_of_items[item.item_id] = session_id
-
-
-# -- calls ---------------------------------------------------------------------------------------
-
-
-def _write_calls(tables: Tables, batch: Batch, at: float) -> None:
-    calls = tables.calls
-    for opened in batch.calls_opened:
-        if opened.call_id in calls:
-            raise ValueError(f"there is a call {opened.call_id!r} already")
-        calls[opened.call_id] = replace(opened, opened_at=at)
-    for guard in batch.settles:
-        _check_open(calls.get(guard.call_id), guard.call_id, guard.attempt)
-    for settled in batch.calls_settled:
-        row = calls.get(settled.call_id)
-        if row is not None and row.state is not CallState.SETTLED:
-            calls[row.call_id] = replace(
-                row,
-                state=CallState.SETTLED,
-                instance_id=row.instance_id if row.worker_id == settled.worker_id else "",
-                worker_id=settled.worker_id,
-                settled_attempt=settled.attempt,
-                result_digest=settled.digest,
-            )
-    for back in batch.requeues:
-        row = calls.get(back.call_id)
-        if row is not None and row.state is CallState.LEASED and row.attempt == back.attempt:
-            calls[row.call_id] = replace(
-                row,
-                state=CallState.QUEUED,
-                worker_id="",
-                instance_id="",
-                available_at=back.available_at,
-                may_have_run=row.may_have_run or back.may_have_run,
-            )
-    for lease in batch.leases:
-        row = calls.get(lease.call_id)
-        if row is None or row.state is not CallState.QUEUED or row.attempt != lease.attempt - 1:
-            raise Conflict(ConflictKind.CALL, f"the call {lease.call_id!r} cannot be leased as attempt {lease.attempt}")
-        calls[row.call_id] = _leased(row, lease.worker_id, lease.instance_id)
-
-
-def _check_open(row: CallRow | None, call_id: str, attempt: int) -> None:
-    if row is None or row.state is CallState.SETTLED:
-        raise Conflict(ConflictKind.CALL, f"the call {call_id!r} is not open")
-    if attempt and (row.state is not CallState.LEASED or row.attempt != attempt):
-        raise Conflict(ConflictKind.CALL, f"the call {call_id!r} is {row.state} at attempt {row.attempt}")
-
-
-def _leased(row: CallRow, worker_id: str, instance_id: str) -> CallRow:
-    return replace(
-        row,
-        state=CallState.LEASED,
-        attempt=row.attempt + 1,
-        worker_id=worker_id,
-        instance_id=instance_id,
-    )
 
 
 # -- the inbox and the rest ----------------------------------------------------------------------

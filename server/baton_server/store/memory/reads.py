@@ -205,6 +205,18 @@ class MemoryCalls(_Reads):
         ]
         return found[: page.size]
 
+    async def succeeded(self, session_id: str, idempotency_key: str) -> CallRow | None:
+        """Find the newest call of a session that succeeded under a key, with its output recorded."""
+        found = [
+            row
+            for row in (await self._now()).calls.values()
+            if idempotency_key
+            and (row.session_id, row.idempotency_key) == (session_id, idempotency_key)
+            and row.succeeded
+            and row.output_item_id
+        ]
+        return found[-1] if found else None
+
     async def _open(self) -> list[CallRow]:
         rows = (await self._now()).calls.values()
         return [row for row in rows if row.state is not CallState.SETTLED]

@@ -196,6 +196,12 @@ class SqlCalls:
         sql = self._sql.open_everywhere_after if page.after else self._sql.open_everywhere
         return [rows.call(row) for row in await self._ask(sql, given)]
 
+    async def succeeded(self, session_id: str, idempotency_key: str) -> CallRow | None:
+        """Find the newest call of a session that succeeded under a key, with its output recorded."""
+        given = {"session_id": session_id, "idempotency_key": idempotency_key}
+        found = await self._ask(self._sql.succeeded, given)
+        return rows.call(found[0]) if found else None
+
 
 class SqlAgents:
     """Reads of kept agents."""

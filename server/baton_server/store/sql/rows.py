@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from baton_server.core.agents import LostWorker
 from baton_server.core.events import SessionStatus, TurnStatus
 from baton_server.core.items import Usage
 from baton_server.ports.store import (
@@ -92,6 +93,15 @@ CALL_COLUMNS = (
     "may_have_run",
     "settled_attempt",
     "result_digest",
+    "version",
+    "holder",
+    "lost_worker",
+    "idempotency_key",
+    "timeout_s",
+    "deadline",
+    "expires_at",
+    "succeeded",
+    "output_item_id",
 )
 EVENT_COLUMNS = ("sequence", "turn_id", "data")
 ITEM_COLUMNS = (
@@ -233,6 +243,15 @@ def new_call_params(row: CallRow, at: float) -> dict[str, Any]:
         "may_have_run": row.may_have_run,
         "settled_attempt": row.settled_attempt,
         "result_digest": row.result_digest,
+        "version": row.version,
+        "holder": row.holder,
+        "lost_worker": row.lost_worker,
+        "idempotency_key": row.idempotency_key,
+        "timeout_s": row.timeout_s,
+        "deadline": row.deadline,
+        "expires_at": row.expires_at,
+        "succeeded": row.succeeded,
+        "output_item_id": row.output_item_id,
     }
 
 
@@ -255,6 +274,15 @@ def call(row: Row) -> CallRow:
         may_have_run=bool(row[13]),
         settled_attempt=row[14],
         result_digest=row[15],
+        version=row[16],
+        holder=row[17],
+        lost_worker=LostWorker(row[18]) if row[18] is not None else None,
+        idempotency_key=row[19],
+        timeout_s=row[20],
+        deadline=row[21],
+        expires_at=row[22],
+        succeeded=bool(row[23]),
+        output_item_id=row[24],
     )
 
 

@@ -21,6 +21,7 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    false,
     literal_column,
 )
 
@@ -45,6 +46,11 @@ def _tenant() -> Column[str]:
 
 def _text(name: str) -> Column[str]:
     return Column(name, Text, nullable=False)
+
+
+def _added_text(name: str) -> Column[str]:
+    """Name a text that a later version added: rows that were there before have it empty."""
+    return Column(name, Text, server_default="", nullable=False)
 
 
 def _bytes(name: str) -> Column[bytes]:
@@ -185,12 +191,32 @@ calls = Table(
     Column("may_have_run", Boolean, nullable=False),
     _whole("settled_attempt"),
     _text("result_digest"),
+    _added_text("version"),
+    _added_text("holder"),
+    Column("lost_worker", Text, nullable=True),
+    _added_text("idempotency_key"),
+    _time("timeout_s", nullable=True),
+    _time("deadline", nullable=True),
+    _time("expires_at", nullable=True),
+    Column("succeeded", Boolean, server_default=false(), nullable=False),
+    _added_text("output_item_id"),
     PrimaryKeyConstraint("number"),  # counted by the database, hence without the tenant
     UniqueConstraint("tenant", "call_id"),
     Index(None, "tenant", "session_id", "number"),
 )
 _open: ColumnElement[bool] = literal_column("state <> 'settled'")
 Index("calls_open", calls.c.tenant, calls.c.number, sqlite_where=_open, postgresql_where=_open)
+# Only calls with a key have an entry, and only opening and deleting one touches it: nothing else moves its columns.
+_keyed: ColumnElement[bool] = literal_column("idempotency_key <> ''")
+Index(
+    "calls_keyed",
+    calls.c.tenant,
+    calls.c.session_id,
+    calls.c.idempotency_key,
+    calls.c.number,
+    sqlite_where=_keyed,
+    postgresql_where=_keyed,
+)
 
 inbox = Table(
     "inbox",

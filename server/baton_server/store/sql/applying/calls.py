@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-from baton_server.ports.store import CallState, Conflict, ConflictKind
+from baton_server.ports.store import CallState, Conflict, ConflictKind, Lease
 from baton_server.store.sql import rows
 from baton_server.store.sql.applying.step import Step
 
 
 def write_calls(step: Step) -> None:
-    """Open, settle, take back, hand out: in this order, so that one batch can do several."""
+    """Open, settle, park, take back, hand out: in this order, so that one batch can do several."""
     batch, sql = step.batch, step.sql.calls
     if batch.calls_opened:
         opened = [rows.new_call_params(row, step.at) for row in batch.calls_opened]
         step.db.executemany(sql.insert, opened)
-    for guard in batch.settles:
-        _check_open(step, guard.call_id, guard.attempt)
-    for settled in batch.calls_settled:
-        given = {
-            "call_id": settled.call_id,
-            "attempt": settled.attempt,
-            "worker_id": settled.worker_id,
-            "digest": settled.digest,
-        }
-        step.db.execute(sql.settle, given)
+    _settle(step)
+    for parked in batch.parked:
+        step.db.execute(sql.park, {"call_id": parked.call_id, "attempt": parked.attempt, "state": parked.state})
     for requeue in batch.requeues:
         given = {
             "call_id": requeue.call_id,
@@ -32,17 +25,43 @@ def write_calls(step: Step) -> None:
         }
         step.db.execute(sql.requeue, given)
     for lease in batch.leases:
+        _lease(step, lease)
+    for deadline in batch.deadlines:
+        step.db.execute(sql.time_out_at, {"call_id": deadline.call_id, "at": deadline.at})
+
+
+def _settle(step: Step) -> None:
+    sql = step.sql.calls
+    for guard in step.batch.settles:
+        _check_open(step, guard.call_id, guard.attempt)
+    for settled in step.batch.calls_settled:
         given = {
-            "call_id": lease.call_id,
-            "attempt": lease.attempt,
-            "worker_id": lease.worker_id,
-            "instance_id": lease.instance_id,
+            "call_id": settled.call_id,
+            "attempt": settled.attempt,
+            "worker_id": settled.worker_id,
+            "digest": settled.digest,
+            "succeeded": settled.succeeded,
+            "output_item_id": settled.output_item_id,
         }
-        if step.db.execute(sql.lease, given).rowcount == 0:
-            raise Conflict(
-                ConflictKind.CALL,
-                f"the call {lease.call_id!r} cannot be leased as attempt {lease.attempt}",
-            )
+        was_open = step.db.execute(sql.settle, given).rowcount
+        if not was_open and settled.output_item_id:
+            step.db.execute(sql.record, given)
+
+
+def _lease(step: Step, lease: Lease) -> None:
+    given = {
+        "call_id": lease.call_id,
+        "attempt": lease.attempt,
+        "worker_id": lease.worker_id,
+        "instance_id": lease.instance_id,
+        "holder": lease.holder,
+        "lost_worker": lease.lost_worker,
+    }
+    if step.db.execute(step.sql.calls.lease, given).rowcount == 0:
+        raise Conflict(
+            ConflictKind.CALL,
+            f"the call {lease.call_id!r} cannot be leased as attempt {lease.attempt}",
+        )
 
 
 def _check_open(step: Step, call_id: str, attempt: int) -> None:

@@ -214,6 +214,16 @@ class _Calls:
         last = select(seen.c.number).where(seen.c.tenant == TENANT, seen.c.call_id == param("after"))
         self.open_everywhere = dialect.compile(everywhere)
         self.open_everywhere_after = dialect.compile(everywhere.where(columns.number > last.scalar_subquery()))
+        self.succeeded = dialect.compile(
+            rows_of.where(
+                keyed(table, "session_id", "idempotency_key"),
+                columns.idempotency_key != constant(""),  # the condition of the index, word for word
+                columns.succeeded,
+                columns.output_item_id != constant(""),
+            )
+            .order_by(columns.number.desc())
+            .limit(number(1))
+        )
 
 
 class _Agents:

@@ -178,48 +178,85 @@ class _Log:
         )
 
 
+_QUEUED, _LEASED = constant(CallState.QUEUED), constant(CallState.LEASED)
+_CHECKED, _EFFECT_UNKNOWN = constant(CallState.CHECKED), constant(CallState.EFFECT_UNKNOWN)
+_SETTLED = constant(CallState.SETTLED)
+_HELD_BY_NOBODY = {"worker_id": constant(""), "instance_id": constant(""), "holder": constant("")}
+
+
 class _Calls:
     def __init__(self, dialect: Dialect) -> None:
         table = schema.calls
         columns = table.c
-        queued, leased, settled = (constant(state) for state in (CallState.QUEUED, CallState.LEASED, CallState.SETTLED))
         self.insert = dialect.compile(dialect.insert(table))
         self.standing = dialect.compile(select(columns.state, columns.attempt).where(keyed(table, "call_id")))
+        self.time_out_at = dialect.compile(
+            update(table)
+            .where(keyed(table, "call_id"), columns.state != _SETTLED, columns.deadline.is_(None))
+            .values(deadline=param("at"))
+        )
+        self._settle(dialect)
+        self._deliver(dialect)
+
+    def _settle(self, dialect: Dialect) -> None:
+        table = schema.calls
+        columns = table.c
         self.settle = dialect.compile(
             update(table)
-            .where(keyed(table, "call_id"), columns.state != settled)
+            .where(keyed(table, "call_id"), columns.state != _SETTLED)
             .values(
-                state=settled,
+                state=_SETTLED,
                 instance_id=case((columns.worker_id == param("worker_id"), columns.instance_id), else_=constant("")),
                 worker_id=param("worker_id"),
+                holder=constant(""),
                 settled_attempt=param("attempt"),
                 result_digest=param("digest"),
+                succeeded=param("succeeded"),
+                output_item_id=param("output_item_id"),
             )
+        )
+        self.record = dialect.compile(
+            update(table)
+            .where(keyed(table, "call_id"), columns.state == _SETTLED, columns.output_item_id == constant(""))
+            .values(succeeded=param("succeeded"), output_item_id=param("output_item_id"))
+        )
+
+    def _deliver(self, dialect: Dialect) -> None:
+        table = schema.calls
+        columns = table.c
+        self.park = dialect.compile(
+            update(table)
+            .where(keyed(table, "call_id", "attempt"), columns.state.in_([_LEASED, _CHECKED]))
+            .values(_HELD_BY_NOBODY | {"state": param("state")})
         )
         self.requeue = dialect.compile(
             update(table)
-            .where(keyed(table, "call_id", "attempt"), columns.state == leased)
+            .where(keyed(table, "call_id", "attempt"), columns.state.in_([_LEASED, _CHECKED, _EFFECT_UNKNOWN]))
             .values(
-                state=queued,
-                worker_id=constant(""),
-                instance_id=constant(""),
-                available_at=param("available_at"),
-                may_have_run=or_(columns.may_have_run, param("may_have_run")),
+                _HELD_BY_NOBODY
+                | {
+                    "state": _QUEUED,
+                    "available_at": param("available_at"),
+                    "may_have_run": or_(columns.may_have_run, param("may_have_run")),
+                }
             )
         )
         self.lease = dialect.compile(
             update(table)
             .where(
                 keyed(table, "call_id"),
-                columns.state == queued,
+                columns.state == _QUEUED,
                 columns.attempt == param("attempt") - number(1),
             )
-            .values(_held(leased) | {"attempt": param("attempt")})
+            .values(
+                state=_LEASED,
+                attempt=param("attempt"),
+                worker_id=param("worker_id"),
+                instance_id=param("instance_id"),
+                holder=param("holder"),
+                lost_worker=func.coalesce(columns.lost_worker, param("lost_worker")),
+            )
         )
-
-
-def _held(leased: ColumnElement[str]) -> dict[str, ColumnElement[str] | ColumnElement[int]]:
-    return {"state": leased, "worker_id": param("worker_id"), "instance_id": param("instance_id")}
 
 
 class _Inbox:
