@@ -8,22 +8,25 @@ found at once, in every test of this folder.
 from __future__ import annotations
 
 import json
-from dataclasses import fields, replace
 from typing import Any
 
-from baton_server.core import ids
-from baton_server.core.agents import Agent, FunctionTool, History, Pinned, RunConfig
-from baton_server.core.commands import CallModel, Command, ServeCall, StopCalls, pending
+from tests.core.laws import assert_equal, assert_laws
+
+from baton_server.core.agents import Agent, Execution, FunctionTool, Guardrail, Pinned, RunConfig
+from baton_server.core.commands import (
+    AskGuardrails,
+    CheckEffect,
+    Command,
+    pending,
+)
 from baton_server.core.errors import Failure, Reason
 from baton_server.core.events import (
-    TERMINAL,
     CancelMode,
     Event,
     EventBody,
+    HookKind,
     ItemAdded,
     ItemDone,
-    RoundCompleted,
-    TurnEnded,
     TurnSnapshot,
     TurnStatus,
 )
@@ -32,16 +35,17 @@ from baton_server.core.inputs import (
     Begun,
     CallSettled,
     CancelAsked,
+    HookAnswered,
     Input,
     ModelFailed,
     ModelReplied,
     NewItem,
     Steered,
 )
-from baton_server.core.items import FunctionCall, Item, ItemStatus, Settlement, TextPart, Usage
+from baton_server.core.items import FunctionCall, Item, Settlement, TextPart, Usage
 from baton_server.core.responses import read_item, user_message
 from baton_server.core.runner import Runner
-from baton_server.core.state import Phase, TurnState
+from baton_server.core.state import TurnState
 
 WEATHER = FunctionTool(
     name="get_weather",
@@ -49,6 +53,14 @@ WEATHER = FunctionTool(
     strict=True,
 )
 NOTE = FunctionTool(name="take_note", parameters_json='{"required":["text"]}', strict=False)
+PAY = FunctionTool(
+    name="pay",
+    parameters_json='{"required":["order"]}',
+    strict=False,
+    execution=Execution(timeout_s=30, expires_s=60, idempotency_fields=("/order",)),
+)
+"""A function that must take effect once for each order."""
+
 KYOTO = '{"city":"Kyoto"}'
 USAGE = Usage(requests=1, input_tokens=7, cached_input_tokens=2, output_tokens=3, total_tokens=10)
 
@@ -66,6 +78,14 @@ class Schemas:
             if property_schema.get("type") == "string" and not isinstance(value[name], str):
                 return f"$.{name}: must be of type string"
         return None
+
+    def idempotency_key(self, session_id: str, name: str, pointers: tuple[str, ...], arguments: str) -> str:
+        """Makes a key of the members that pointers of one step name."""
+        try:
+            values = [json.loads(arguments)[pointer[1:]] for pointer in pointers]
+        except (ValueError, KeyError, TypeError):
+            return ""
+        return f"idem_{session_id}_{name}_{values}"
 
 
 def say(text: str) -> NewItem:
@@ -108,19 +128,17 @@ class Watched(TurnState):
         assert_equal(self, self.twin)
 
 
-def assert_equal(one: TurnState, other: TurnState) -> None:
-    """Compares two states, whatever their classes, field by field."""
-    for field in fields(TurnState):
-        assert getattr(one, field.name) == getattr(other, field.name), field.name
-
-
 class Turn:
     """A turn, its log, and short words for what may happen to it."""
 
     def __init__(
-        self, *, functions: tuple[FunctionTool, ...] = (WEATHER, NOTE), config: RunConfig | None = None
+        self,
+        *,
+        functions: tuple[FunctionTool, ...] = (WEATHER, NOTE, PAY),
+        config: RunConfig | None = None,
+        guardrails: tuple[Guardrail, ...] = (),
     ) -> None:
-        agent = Agent(name="Helper", functions=functions)
+        agent = Agent(name="Helper", functions=functions, input_guardrails=guardrails)
         self.pinned = Pinned(agent=agent, config=config or RunConfig())
         self.created = TurnSnapshot(
             turn_id="turn_0a",
@@ -180,9 +198,35 @@ class Turn:
         output = (TextPart(text=text),)
         return self.feed(CallSettled(call_id=call_id, settlement=settlement, output=output, **fields))
 
-    def lose(self, call_id: str, attempt: int = 1, *, may_retry: bool = True) -> list[EventBody]:
-        """Has a worker lose its attempt."""
-        return self.feed(AttemptFailed(call_id=call_id, attempt=attempt, worker_id="worker_1", may_retry=may_retry))
+    def lose(self, call_id: str, attempt: int = 1, **said: bool) -> list[EventBody]:
+        """Has a worker lose its attempt; `said`: may_retry, ask, check."""
+        return self.feed(AttemptFailed(call_id=call_id, attempt=attempt, worker_id="worker_1", **said))
+
+    def answer_hook(
+        self, hook_id: str, kind: HookKind, answer: str = "", failure: Failure | None = None, ask: bool = False
+    ) -> list[EventBody]:
+        """Answers a hook, or gives it up."""
+        return self.feed(
+            HookAnswered(
+                hook_id=hook_id,
+                hook=kind,
+                name="hook",
+                payload_digest="d" * 64,
+                answer_json=answer,
+                failure=failure,
+                worker_id="worker_1",
+                ask=ask,
+            )
+        )
+
+    def guard(self, answer: str = '{"tripped":false}', place: int = 0) -> list[EventBody]:
+        """Answers one of the guardrails that are asked, in their order."""
+        return self.answer_hook(self.asked[place], HookKind.INPUT_GUARDRAIL, answer)
+
+    def check(self, answer: str, *, ask: bool = False) -> list[EventBody]:
+        """Answers the check that is asked first."""
+        command = next(command for command in self.owed if isinstance(command, CheckEffect))
+        return self.answer_hook(command.hook_id, HookKind.EFFECT_CHECK, answer, ask=ask)
 
     def cancel(self, mode: CancelMode = CancelMode.NOW) -> list[EventBody]:
         """Asks for a cancel."""
@@ -211,6 +255,11 @@ class Turn:
         return pending(self.state)
 
     @property
+    def asked(self) -> list[str]:
+        """The ids of the guardrails' hooks that are to be answered."""
+        return [hook_id for command in self.owed if isinstance(command, AskGuardrails) for hook_id, _ in command.hooks]
+
+    @property
     def input(self) -> list[dict[str, Any]]:
         """What the turn adds to the model's next request."""
         return [json.loads(item.json) for item in self.state.ordered_items()]
@@ -233,95 +282,3 @@ class Turn:
 def names(bodies: list[EventBody]) -> list[str]:
     """Names the kinds of some events."""
     return [type(body).__name__ for body in bodies]
-
-
-# -- the laws -----------------------------------------------------------------------------------------------
-
-
-def assert_laws(turn: Turn) -> None:
-    """Holds a turn against everything that must be true of any turn at any time."""
-    assert_equal(turn.state, turn.state.twin)
-    assert_equal(turn.state, rebuilt_from_store(turn))
-    assert_ends_once(turn)
-    assert_status(turn.state)
-    assert_items(turn)
-    rounds = [event.body for event in turn.log if isinstance(event.body, RoundCompleted)]
-    assert turn.state.rounds == len(rounds) == len(turn.state.round_usage)
-    assert turn.state.usage == sum((body.usage for body in rounds), Usage())
-
-
-def rebuilt_from_store(turn: Turn) -> TurnState:
-    """Rebuilds the state as a host does: events without the texts of items, those looked up where kept."""
-    texts = {item.item_id: item.json for item, _ in turn.recorded() if item.json}
-    events = []
-    for event in turn.log:
-        body = event.body
-        if isinstance(body, ItemAdded | ItemDone):
-            bare = replace(body.item, json="")
-            body = replace(body, item=replace(bare, json=texts.get(bare.item_id, "")))
-        events.append(replace(event, body=body))
-    return TurnState.rebuilt(turn.created, turn.pinned, events)
-
-
-def assert_ends_once(turn: Turn) -> None:
-    """At most one terminal event, the last one, and no call open behind it."""
-    ends = [place for place, event in enumerate(turn.log) if isinstance(event.body, TurnEnded)]
-    assert ends == ([len(turn.log) - 1] if turn.state.over else [])
-    if ends:
-        end = turn.log[-1].body
-        assert isinstance(end, TurnEnded)
-        assert end.turn == turn.state.snapshot()
-        assert (end.turn.output is not None) == (end.turn.status is TurnStatus.COMPLETED)
-        assert (end.turn.failure is not None) == (end.turn.status is TurnStatus.FAILED)
-        assert not turn.state.open_calls
-
-
-def assert_status(state: TurnState) -> None:
-    """Status, phase, open calls and what is owed agree."""
-    assert (state.status is TurnStatus.WAITING) == (state.phase is Phase.CALLS) == bool(state.open_calls)
-    assert (state.status is TurnStatus.QUEUED) == (state.phase is Phase.QUEUED)
-    assert (state.status is TurnStatus.IN_PROGRESS) == (state.phase is Phase.MODEL)
-    assert [call_id for call_id, known in state.calls.items() if not known.settled] == list(state.open_calls)
-    assert (state.status in TERMINAL) == (state.phase is Phase.OVER) == state.over
-    owed = pending(state)
-    assert (not owed) == (state.phase in (Phase.QUEUED, Phase.OVER))
-    assert len({command.key for command in owed}) == len(owed)
-    if state.phase is Phase.MODEL:
-        assert owed == (CallModel(round=state.rounds + 1),)
-    if state.phase is Phase.CALLS:
-        stopping = state.cancel is CancelMode.NOW
-        served = tuple(ServeCall(call_id=call_id) for call_id in state.open_calls)
-        assert owed == ((StopCalls(call_ids=tuple(state.open_calls)),) if stopping else served)
-
-
-def assert_items(turn: Turn) -> None:
-    """Ids are unique, numbers grow in the model's order, and what goes to a model is well formed."""
-    recorded = turn.recorded()
-    assert len({item.item_id for item, _ in recorded}) == len(recorded)
-    numbers = [ids.number_of(item.item_id) for item, _ in recorded]
-    assert turn.state.next_number > max(numbers, default=-1)
-    seen = turn.state.ordered_items()
-    assert [item.item_id for item in seen] == sorted(item.item_id for item in seen)
-    if turn.pinned.config.history is History.CALLER:
-        assert not any(in_history for _, in_history in recorded)
-    else:
-        assert {item.item_id for item, in_history in recorded if in_history} == {i.item_id for i in seen}
-    for item, in_history in recorded:
-        if item.status is ItemStatus.REJECTED or not item.json:
-            assert not in_history
-    if turn.state.phase in (Phase.MODEL, Phase.OVER):
-        assert_well_formed(turn.input)
-
-
-def assert_well_formed(request: list[dict[str, Any]]) -> None:
-    """Each call of a request has exactly one output behind it, and no output is without its call."""
-    calls: list[str] = []
-    answered: list[str] = []
-    for item in request:
-        if item.get("type") == "function_call":
-            calls.append(item["call_id"])
-        elif item.get("type") == "function_call_output":
-            assert item["call_id"] in calls
-            answered.append(item["call_id"])
-    assert len(set(calls)) == len(calls)
-    assert answered == calls

@@ -9,11 +9,20 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 from tests.core.driving import Turn, call, hosted, refuse, say, think
 
-from baton_server.core.agents import History, RunConfig
-from baton_server.core.commands import CallModel, ServeCall, StopCalls
-from baton_server.core.errors import Reason
-from baton_server.core.events import CancelMode, TurnStatus
-from baton_server.core.inputs import CallsUnheld, GraceOver, NewItem, TextCutOff
+from baton_server.core import hooks
+from baton_server.core.agents import Guardrail, History, HookRef, RunConfig
+from baton_server.core.commands import AskGuardrails, CallModel, CheckEffect, ServeCall, StopCalls
+from baton_server.core.errors import Failure, Reason
+from baton_server.core.events import CancelMode, HookKind, TurnStatus
+from baton_server.core.inputs import (
+    CallExpired,
+    CallsUnheld,
+    CallTimedOut,
+    GraceOver,
+    NewItem,
+    RedeliveryAsked,
+    TextCutOff,
+)
 from baton_server.core.items import Settlement
 from baton_server.core.state import Phase
 
@@ -22,9 +31,20 @@ CONFIGS = st.builds(
     max_turns=st.sampled_from([None, None, 0, 1, 2, 5]),
     unlimited_turns=st.booleans(),
     history=st.sampled_from([None, History.SESSION, History.CALLER]),
+    model_input_filters=st.sampled_from([(), (), (HookRef(name="trim"),)]),
 )
-ARGUMENTS = st.sampled_from(['{"city":"Kyoto"}', '{"city":"Oslo"}', "{}", "", "{", "[]", '{"city":5}'])
-FUNCTIONS = st.sampled_from(["get_weather", "get_weather", "take_note", "take_note"])
+GUARDRAILS = st.lists(
+    st.builds(Guardrail, name=st.just("no_pii"), hook=st.just(HookRef(name="no_pii")), blocking=st.booleans()),
+    max_size=2,
+).map(tuple)
+VERDICTS = st.sampled_from(['{"tripped":false}'] * 6 + ['{"tripped":true,"info":[1]}', "{}", "nonsense"])
+EFFECTS = st.sampled_from(
+    ['{"effect":"none"}', '{"effect":"took_effect","output":"paid"}', '{"effect":"took_effect"}', '{"effect":"?"}']
+)
+ARGUMENTS = st.sampled_from(
+    ['{"city":"Kyoto"}', '{"city":"Oslo"}', '{"order":1}', '{"order":2}', "{}", "", "{", "[]", '{"city":5}']
+)
+FUNCTIONS = st.sampled_from(["get_weather", "get_weather", "take_note", "pay", "pay"])
 PICK = st.integers(0, 7)
 SMALL = st.integers(0, 2)
 LUCK = st.integers(0, 5)
@@ -44,10 +64,10 @@ class AnyOrder(RuleBasedStateMachine):
     turn: Turn
     texts: int = 0
 
-    @initialize(config=CONFIGS, luck=LUCK)
-    def accept(self, config: RunConfig, luck: int) -> None:
+    @initialize(config=CONFIGS, luck=LUCK, guardrails=GUARDRAILS)
+    def accept(self, config: RunConfig, luck: int, guardrails: tuple[Guardrail, ...]) -> None:
         """A turn is accepted, and most often begun at once."""
-        self.turn = Turn(config=config)
+        self.turn = Turn(config=config, guardrails=guardrails)
         if luck:
             self.turn.begin()
 
@@ -58,6 +78,10 @@ class AnyOrder(RuleBasedStateMachine):
                 self.turn.reply(think(), call(id=f"{number}_0"), call("take_note", id=f"{number}_1"))
             case (ServeCall(call_id=call_id),):
                 self.turn.settle(call_id)
+            case (AskGuardrails(),):
+                self.turn.guard()
+            case (CheckEffect(),):
+                self.turn.check('{"effect":"none"}')
             case _:
                 pass
 
@@ -127,10 +151,45 @@ class AnyOrder(RuleBasedStateMachine):
         self.texts += 1
         assert bool(self.turn.settle(call_id, f"output {self.texts}", settlement)) == was_open
 
-    @rule(number=PICK, attempt=st.integers(1, 3), may_retry=st.booleans())
-    def lose(self, number: int, attempt: int, may_retry: bool) -> None:
+    @rule(number=PICK, attempt=st.integers(1, 3), may_retry=st.booleans(), ask=st.booleans(), check=st.booleans())
+    def lose(self, number: int, attempt: int, may_retry: bool, ask: bool, check: bool) -> None:
         """A worker goes away."""
-        self.turn.lose(self.pick(number), attempt, may_retry=may_retry)
+        self.turn.lose(self.pick(number), attempt, may_retry=may_retry, ask=ask, check=check)
+
+    @precondition(lambda self: any(isinstance(command, CheckEffect) for command in self.turn.owed))
+    @rule(answer=EFFECTS, ask=st.booleans())
+    def check(self, answer: str, ask: bool) -> None:
+        """A handler says what a lost attempt did."""
+        self.turn.check(answer, ask=ask)
+
+    @rule(number=PICK)
+    def redeliver(self, number: int) -> None:
+        """Somebody wants a call delivered again."""
+        self.turn.feed(RedeliveryAsked(call_id=self.pick(number), decided_by="me"))
+
+    @rule(number=PICK, expires=st.booleans())
+    def too_late(self, number: int, expires: bool) -> None:
+        """A clock of a call runs out, perhaps of one that is settled."""
+        call_id = self.pick(number)
+        was_open = call_id in self.turn.state.open_calls
+        given = CallExpired(call_id=call_id) if expires else CallTimedOut(call_id=call_id)
+        assert bool(self.turn.feed(given)) == was_open
+
+    @precondition(lambda self: self.turn.asked)
+    @rule(answer=VERDICTS, place=SMALL, gone=st.booleans(), luck=LUCK)
+    def guard(self, answer: str, place: int, gone: bool, luck: int) -> None:
+        """A guardrail answers, or nobody does."""
+        hook_id = self.turn.asked[place % len(self.turn.asked)]
+        failure = Failure(reason=Reason.HOOK_TIMEOUT, message="late") if gone and not luck else None
+        self.turn.answer_hook(hook_id, HookKind.INPUT_GUARDRAIL, answer, failure)
+
+    @rule(round_number=st.integers(1, 4))
+    def filter(self, round_number: int) -> None:
+        """A filter answers for a round, perhaps for one that is not owed."""
+        hook_id = hooks.filter_id(self.turn.state.turn_id, round_number, 0)
+        wanted = self.turn.state.phase is Phase.MODEL and round_number == self.turn.state.rounds + 1
+        wanted = wanted and bool(self.turn.pinned.config.model_input_filters) and hook_id not in self.turn.state.hooks
+        assert bool(self.turn.answer_hook(hook_id, HookKind.MODEL_INPUT_FILTER, '{"input":[]}')) == wanted
 
     @rule(mode=st.sampled_from(CancelMode), luck=LUCK)
     def cancel(self, mode: CancelMode, luck: int) -> None:
@@ -172,6 +231,8 @@ class AnyOrder(RuleBasedStateMachine):
 def finish(turn: Turn) -> None:
     """Does what is owed until nothing is, answering with results and texts alone."""
     turn.begin()
+    for call_id in [] if turn.owed else turn.open:
+        turn.settle(call_id)
     while turn.owed:
         match turn.owed[0]:
             case CallModel():
@@ -180,6 +241,12 @@ def finish(turn: Turn) -> None:
                 turn.settle(call_id)
             case StopCalls():
                 turn.feed(GraceOver())
+            case AskGuardrails():
+                turn.guard()
+            case CheckEffect():
+                turn.check('{"effect":"none"}')
+        for call_id in [] if turn.owed else turn.open:  # of unknown effect: somebody outside knows
+            turn.settle(call_id)
     assert turn.state.over
 
 

@@ -11,6 +11,48 @@ def _function(**fields: Any) -> Json:
     return {"tools": [{"function": {"name": "f", **fields}}]}
 
 
+TIMEOUTS = ("0s", "0.0005s", "-1s", "86400.001s")
+HOOK_TIMEOUTS = ("0s", "0.0005s", "-1s", "600.001s")
+POINTERS: list[tuple[Json, str]] = [
+    ({"idempotency_fields": [f"/f{number}" for number in range(17)]}, "idempotency_fields"),
+    *(({"idempotency_fields": ["/order/id", bad]}, "idempotency_fields[1]")
+      for bad in ("", "order", "#/order", "/or~der", "/order~2id", "/order~")),
+]  # fmt: skip
+
+_BAD_EXECUTIONS: list[tuple[Json, str]] = [
+    *(({"timeout": bad}, "timeout") for bad in TIMEOUTS),
+    *(({"expires": bad}, "expires") for bad in ("0.999s", "-1s", "2592000.001s")),
+    ({"lost_worker": 9}, "lost_worker"),
+    *(({"max_attempts": bad}, "max_attempts") for bad in (0, -1, 101)),
+    *POINTERS,
+]
+
+_BAD_TIMEOUT_ACTIONS: list[tuple[Json, str]] = [
+    ({}, "action"),
+    ({"text": ""}, "text"),
+    ({"text": "x" * 4097}, "text"),
+    ({"text": "a\0b"}, "text"),
+    ({"fail_turn": False}, "fail_turn"),
+]
+
+_BAD_REFERENCES: list[tuple[Json, str]] = [
+    *(({"name": bad}, "name") for bad in ("", "no pii", "n" * 65)),
+    *(({"name": "check", "timeout": bad}, "timeout") for bad in HOOK_TIMEOUTS),
+]
+
+_CHECK: Json = {"name": "no_pii", "hook": {"name": "check"}}
+
+_BAD_GUARDRAILS: list[tuple[list[Json], str]] = [
+    ([{**_CHECK, "name": f"g{number}"} for number in range(33)], ""),
+    ([{**_CHECK, "name": ""}], "[0].name"),
+    ([{**_CHECK, "name": "n" * 129}], "[0].name"),
+    ([{**_CHECK, "name": "a\0b"}], "[0].name"),
+    ([_CHECK, {**_CHECK, "blocking": True}], "[1].name"),
+    ([{"name": "no_pii"}], "[0].check"),
+    *(([_CHECK, {"name": "other", "hook": bad}], f"[1].hook.{path}") for bad, path in _BAD_REFERENCES),
+]
+
+
 _BAD_AGENTS: list[tuple[Json, tuple[str, ...]]] = [
     ({"name": ""}, ("name",)),
     ({"name": "n" * 129}, ("name",)),
@@ -39,6 +81,11 @@ _BAD_AGENTS: list[tuple[Json, tuple[str, ...]]] = [
         ("tools[0].function.parameters_json",),
     ),
     (_function(parameters_json=OPEN, strict=True), ("tools[0].function.strict",)),
+    (_function(handler_version="v" * 65), ("tools[0].function.handler_version",)),
+    (_function(handler_version="a\0b"), ("tools[0].function.handler_version",)),
+    *((_function(execution=bad), (f"tools[0].function.execution.{path}",)) for bad, path in _BAD_EXECUTIONS),
+    *((_function(on_timeout=bad), (f"tools[0].function.on_timeout.{path}",)) for bad, path in _BAD_TIMEOUT_ACTIONS),
+    *(({"input_guardrails": bad}, (f"input_guardrails{path}",)) for bad, path in _BAD_GUARDRAILS),
     ({"model_settings": {"tool_choice": "get_wether"}}, ("model_settings.tool_choice",)),
 ]
 
@@ -71,6 +118,23 @@ _BAD_CONFIGS: list[tuple[Json, str]] = [
     ({"scopes": [""]}, "scopes[0]"),
     ({"scopes": ["s", LONG_NAME]}, "scopes[1]"),
     ({"scopes": ["a\0b"]}, "scopes[0]"),
+    *(({"input_guardrails": bad}, f"input_guardrails{path}") for bad, path in _BAD_GUARDRAILS),
+    ({"model_input_filters": [{"hook": {"name": "trim"}}] * 9}, "model_input_filters"),
+    ({"model_input_filters": [{}]}, "model_input_filters[0].filter"),
+    *(
+        ({"model_input_filters": [{"hook": bad}]}, f"model_input_filters[0].hook.{path}")
+        for bad, path in _BAD_REFERENCES
+    ),
+    ({"lifecycle_hooks": [{"hook": {"name": "audit"}}] * 9}, "lifecycle_hooks"),
+    ({"lifecycle_hooks": [{"moments": ["LIFECYCLE_MOMENT_AGENT_START"]}]}, "lifecycle_hooks[0].hook"),
+    *(({"lifecycle_hooks": [{"hook": bad}]}, f"lifecycle_hooks[0].hook.{path}") for bad, path in _BAD_REFERENCES),
+    *(
+        (
+            {"lifecycle_hooks": [{"hook": {"name": "audit"}, "moments": ["LIFECYCLE_MOMENT_MODEL_END", bad]}]},
+            "lifecycle_hooks[0].moments[1]",
+        )
+        for bad in (0, 7)
+    ),
     *(({"model_settings": bad}, f"model_settings.{path}") for bad, path in _BAD_SETTINGS),
 ]
 

@@ -1,4 +1,4 @@
-"""Bad inputs of a session, as data: parts, raw items, results, cancels; and the rows of SubmitInput."""
+"""Bad inputs of a session, as data: parts, raw items, results, redeliveries, cancels; and the rows of SubmitInput."""
 
 from __future__ import annotations
 
@@ -64,6 +64,15 @@ RESULTS: list[tuple[Json, str]] = [
       for bad, path in PARTS),
 ]  # fmt: skip
 
+REDELIVERIES: list[tuple[Json, str]] = [
+    ({"turn_id": ""}, "turn_id"),
+    ({"turn_id": LONG_ID}, "turn_id"),
+    ({"call_id": ""}, "call_id"),
+    ({"call_id": LONG_ID}, "call_id"),
+    ({"decided_by": LONG_NAME}, "decided_by"),
+    ({"decided_by": "a\0b"}, "decided_by"),
+]
+
 CANCELS: list[tuple[Json, str]] = [
     ({"turn_id": ""}, "turn_id"),
     ({"turn_id": LONG_ID}, "turn_id"),
@@ -104,6 +113,10 @@ SUBMIT: list[Bad] = [
     *(_submit({"message": {"content": [bad]}}, f"message.content[0].{path}") for bad, path in PARTS),
     *(_submit({"items_json": bad}, f"items_json{path}") for bad, path in ITEMS),
     *(_submit(_result(**bad), f"tool_result.{path}") for bad, path in RESULTS),
+    *(
+        _submit({"redelivery": {"turn_id": "turn_1", "call_id": "call_1", **bad}}, f"redelivery.{path}")
+        for bad, path in REDELIVERIES
+    ),
     *(_submit({"cancel": {"turn_id": "turn_1", **bad}}, f"cancel.{path}") for bad, path in CANCELS),
     *(_submit(_result(**{"output": None, **big}), reason="RESULT_TOO_LARGE") for big in TOO_LARGE),
     _submit(_result(call_id="", output=None, error="x" * (RESULT_LIMIT + 1)), "tool_result.call_id"),

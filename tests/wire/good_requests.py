@@ -46,6 +46,11 @@ REQUESTS: Mapping[str, type[Message]] = {
     "RunnerService/Run": runner_pb2.RunRequest,
     "RunnerService/RunStreamed": runner_pb2.RunStreamedRequest,
     "HandlerService/Connect": handler_pb2.ConnectRequest,
+    "HandlerService/WatchCalls": handler_pb2.WatchCallsRequest,
+    "HandlerService/SettleCall": handler_pb2.SettleCallRequest,
+    "HandlerService/ExtendCall": handler_pb2.ExtendCallRequest,
+    "HandlerService/ListWorkers": handler_pb2.ListWorkersRequest,
+    "HandlerService/ExplainCall": handler_pb2.ExplainCallRequest,
 }
 
 CLOSED = '{"type":"object","properties":{"city":{"type":"string"}},"required":["city"],"additionalProperties":false}'
@@ -59,9 +64,22 @@ AGENT: Json = {
         "verbosity": "low", "metadata": {"team": "a"}, "reasoning": {"effort": "low", "summary": "auto"},
     },
     "tools": [
-        {"function": {"name": "get_weather", "parameters_json": CLOSED, "strict": True}},
-        {"function": {"name": "get_time", "parameters_json": OPEN}},
+        {"function": {
+            "name": "get_weather", "parameters_json": CLOSED, "strict": True, "handler_version": "v" * 64,
+            "on_timeout": {"fail_turn": True}, "execution": {
+                "timeout": "0.001s", "expires": "1s", "lost_worker": "LOST_WORKER_ASK", "max_attempts": 1,
+                "idempotency_fields": ["/order/id", "/", "/a~1b~0c/0", *(f"/f{n}" for n in range(13))],
+            },
+        }},
+        {"function": {
+            "name": "get_time", "parameters_json": OPEN, "on_timeout": {"text": "x" * 4096},
+            "execution": {"timeout": "86400s", "expires": "2592000s", "max_attempts": 100},
+        }},
         {"function": {"name": "served_elsewhere"}},
+    ],
+    "input_guardrails": [
+        {"name": "no pii", "hook": {"name": "check", "timeout": "0.001s"}, "blocking": True},
+        *({"name": f"{n}" * 64, "hook": {"name": "check", "timeout": "600s"}} for n in range(10, 41)),
     ],
 }  # fmt: skip
 
@@ -69,6 +87,12 @@ RUN_CONFIG: Json = {
     "max_turns": 0, "model_settings": {"temperature": 2, "tool_choice": "whichever"}, "history": {"caller": {}},
     "tracing": {"workflow_name": "w", "group_id": "g", "metadata": {"k": "v"}}, "unserved_grace": "600s",
     "scopes": ["svc-7"],
+    "input_guardrails": [{"name": "no pii", "hook": {"name": "check"}}],
+    "model_input_filters": [{"hook": {"name": "trim"}}] * 8,
+    "lifecycle_hooks": [
+        *[{"hook": {"name": "audit"}}] * 7,
+        {"hook": {"name": "audit"}, "moments": ["LIFECYCLE_MOMENT_AGENT_START", "LIFECYCLE_MOMENT_FUNCTION_END"]},
+    ],
 }  # fmt: skip
 
 _RUN: Json = {
@@ -120,10 +144,23 @@ GOOD: Mapping[str, Json] = {
     "HandlerService/Connect": {
         "hello": {
             "protocol_version": 1, "instance_id": "pod-7", "scopes": ["svc-7"],
-            "handlers": [{"name": "get_weather"}], "max_message_bytes": 65536,
-            "held": [{"call_id": "call_1", "attempt": 1}], "credit": {"messages": 10000},
+            "handlers": [{"name": "get_weather"}], "max_message_bytes": 65536, "resume_token": "secret",
+            "held": [{"call_id": "call_1", "attempt": 1}], "credit": {"messages": 10000, "bytes": 2**40},
+            "metadata": {"k": "v"}, "max_hook_batches": 1000,
         }
     },
+    "HandlerService/WatchCalls": {
+        "hello": {"handlers": [{"name": "get weather"}]}, "end_after": 1, "end_when_idle": "0s",
+    },
+    "HandlerService/SettleCall": {
+        "worker_id": "worker_1", "result": {"call_id": "call_1", "attempt": 1, "output_json": "judged by the ack"},
+    },
+    "HandlerService/ExtendCall": {
+        "extend": {"call_id": "call_1", "attempt": 1, "lease": "3600s"},
+        "progress": {"call_id": "call_1", "attempt": 1, "number": 1, "progress_json": '"half"'},
+    },
+    "HandlerService/ListWorkers": {"page_size": 100, "name": "get_weather", "scope": ""},
+    "HandlerService/ExplainCall": {"call_id": "call_1"},
 }  # fmt: skip
 """One request per rpc with which nothing is wrong."""
 

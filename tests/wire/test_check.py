@@ -4,9 +4,11 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import pytest
+from google.protobuf import json_format
+from tests.wire.bad_calls import BAD_CALLS
 from tests.wire.bad_frames import BAD_FRAMES, BAD_HANDLERS, BAD_RESULTS
 from tests.wire.bad_requests import BAD
-from tests.wire.good_requests import GOOD, REQUESTS, RESULT_LIMIT, Bad, rows
+from tests.wire.good_requests import GOOD, REQUESTS, RESULT_LIMIT, Bad, Json, rows
 
 from baton.v1 import handler_pb2, session_pb2
 from baton_server.core.errors import Reason, Refused
@@ -38,6 +40,11 @@ CHECKS: Mapping[str, Callable[[Any], None]] = {
     "RunnerService/Run": check.check_run,
     "RunnerService/RunStreamed": check.check_run_streamed,
     "HandlerService/Connect": lambda frame: check.check_frame(frame, 1),
+    "HandlerService/WatchCalls": check.check_watch_calls,
+    "HandlerService/SettleCall": check.check_settle_call,
+    "HandlerService/ExtendCall": check.check_extend_call,
+    "HandlerService/ListWorkers": check.check_list_workers,
+    "HandlerService/ExplainCall": check.check_explain_call,
 }
 
 CANNOT_BE_BAD = {
@@ -46,13 +53,14 @@ CANNOT_BE_BAD = {
     "RunRequest.cancel_on_disconnect", "RunRequest.with_next_items", "RunStreamedRequest.cancel_on_disconnect",
     "RunStreamedRequest.with_next_items", "ModelSettings.parallel_tool_calls", "ModelSettings.store",
     "ListItemsRequest.history_only", "ListItemsRequest.newest_first", "GetTurnRequest.with_pinned",
-    "HeldAttempt.begun", "HeldAttempt.finished", "WorkerHeartbeat.now", "Drain.deadline",
+    "HeldAttempt.begun", "HeldAttempt.finished", "WorkerHeartbeat.now", "Drain.deadline", "Nack.not_begun",
+    "Guardrail.blocking",
     # Texts like others, refused for nothing but a NUL, which the walk finds in any.
     "Sdk.version", "Sdk.language",
     # Judged elsewhere: a submit by `check_submit_input`, declarations by `handler_failures`, slices by the
     # assembler, a version by a reason of its own; and what the server alone may send is refused whole.
     "ConverseRequest.submit", "ConnectRequest.chunk", "Hello.protocol_version",
-    "Hello.handlers", "HandlerSpec.name", "HandlerSpec.description", "HandlerSpec.parameters_json",
+    "Hello.handlers",
     "Chunk.chunk_id", "Chunk.index", "Chunk.data", "Chunk.total_bytes", "Chunk.sha256", "Chunk.last",
     "Chunk.call_id", "Chunk.attempt", "Omitted.omitted_bytes", "Omitted.sha256",
 }  # fmt: skip
@@ -64,7 +72,7 @@ def test_a_good_request_passes(rpc: str) -> None:
     CHECKS[rpc](Bad(rpc=rpc, request=GOOD[rpc], paths=()).message)
 
 
-@pytest.mark.parametrize("bad", rows(BAD))
+@pytest.mark.parametrize("bad", rows((*BAD, *BAD_CALLS)))
 def test_a_bad_request_names_every_bad_field(bad: Bad) -> None:
     """The caller is told all that is wrong at once, and nothing that is not."""
     with pytest.raises(Refused) as refused:
@@ -114,11 +122,11 @@ def test_a_result_at_the_limit_passes() -> None:
 
 
 @pytest.mark.parametrize(("spec", "problem"), BAD_HANDLERS)
-def test_a_bad_declaration_refuses_that_handler_alone(spec: dict[str, str], problem: str) -> None:
+def test_a_bad_declaration_refuses_that_handler_alone(spec: Json, problem: str) -> None:
     """The others of the same frame are registered."""
     good = handler_pb2.HandlerSpec(name="good", parameters_json='{"type":"object"}')
 
-    failures = check.handler_failures([good, handler_pb2.HandlerSpec(**spec)])
+    failures = check.handler_failures([good, json_format.ParseDict(spec, handler_pb2.HandlerSpec())])
 
     assert failures[0] is None
     assert failures[1] is not None
@@ -173,8 +181,9 @@ def test_a_malformed_duration_is_refused(seconds: int, nanos: int) -> None:
 def test_the_table_has_every_field_that_can_be_bad() -> None:
     """A field that is added to a request gets a row, or a word why it needs none."""
     fields = {name for kind in REQUESTS.values() for name in reachable(kind.DESCRIPTOR, set())}
-    table = (*BAD, *BAD_FRAMES, *BAD_RESULTS)
+    table = (*BAD, *BAD_CALLS, *BAD_FRAMES, *BAD_RESULTS)
     tried = {name for row in table for path in row.paths for name in named(REQUESTS[row.rpc].DESCRIPTOR, path)}
+    tried |= {name for _, problem in BAD_HANDLERS for name in named(handler_pb2.HandlerSpec.DESCRIPTOR, problem)}
 
     assert fields - tried - CANNOT_BE_BAD == set()
     assert CANNOT_BE_BAD & tried == set()

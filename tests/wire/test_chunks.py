@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from baton.v1 import handler_pb2
 from baton_server.core.errors import Reason, Refused
+from baton_server.ports.frames import Deliver
 from baton_server.ports.store import CallRow
 from baton_server.wire.chunks import UNFINISHED_BYTES, UNFINISHED_FRAMES, Assembler, chunks
 from baton_server.wire.frames import call_frame
@@ -49,7 +50,7 @@ def test_a_call_with_large_arguments_arrives_whole() -> None:
     )  # fmt: skip
     assembler = Assembler()
 
-    *_, whole = [assembler.take(chunk) for chunk in slices(call_frame(row, ""), 65_536)]
+    *_, whole = [assembler.take(chunk) for chunk in slices(call_frame(Deliver(call=row, scope="")), 65_536)]
 
     assert whole is not None
     assert handler_pb2.ConnectResponse.FromString(whole).call.arguments_json == row.arguments

@@ -177,7 +177,9 @@ LARGE_EVENTS = {
     "many parts": said(*["z" * 300] * 3000),
     "open calls": Event(
         body=SessionRequiresAction(
-            calls=tuple(OpenCall(call_id=f"c{n}", name="f", agent="A", arguments="y" * 5000) for n in range(64))
+            calls=tuple(
+                OpenCall(call_id=f"c{n}", name="f", agent="A", arguments="y" * 5000, key=f"c{n}") for n in range(64)
+            )
         )
     ),
     "other parts": added(

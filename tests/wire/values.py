@@ -50,7 +50,14 @@ body_kinds: tuple[st.SearchStrategy[items.ItemBody], ...] = (
         content=st.lists(short, max_size=2).map(tuple),
         encrypted_content=short,
     ),
-    st.builds(items.FunctionCall, call_id=short, name=short, arguments=texts, model_call_id=short),
+    st.builds(
+        items.FunctionCall,
+        call_id=short,
+        name=short,
+        arguments=texts,
+        model_call_id=short,
+        idempotency_key=short,
+    ),
     st.builds(
         items.FunctionCallOutput,
         call_id=short,
@@ -60,6 +67,7 @@ body_kinds: tuple[st.SearchStrategy[items.ItemBody], ...] = (
         attempt=counts,
         worker_id=short,
         error=st.one_of(st.none(), failures),
+        joined_call_id=short,
     ),
     st.builds(items.Hosted, type=short),
 )
@@ -108,7 +116,16 @@ def turns(*statuses: events.TurnStatus) -> st.SearchStrategy[events.TurnSnapshot
 
 
 ids = st.lists(short, max_size=3).map(tuple)
-calls = st.builds(events.OpenCall, call_id=short, name=short, agent=short, arguments=texts)
+calls = st.builds(
+    events.OpenCall,
+    call_id=short,
+    name=short,
+    agent=short,
+    arguments=texts,
+    key=st.text(min_size=1, max_size=8),
+    effect_unknown=st.booleans(),
+)
+hook_kinds = st.sampled_from(events.HookKind)
 
 event_kinds: tuple[st.SearchStrategy[events.EventBody], ...] = (
     st.builds(events.SessionCreated, key=short, agent_digest=digests, metadata=labels),
@@ -133,6 +150,26 @@ event_kinds: tuple[st.SearchStrategy[events.EventBody], ...] = (
         attempt=counts,
         worker_id=short,
         next=st.sampled_from(events.AfterLoss),
+    ),
+    st.builds(events.EffectUnknown, call_id=short, attempt=counts, idempotency_key=short),
+    st.builds(events.EffectDecided, call_id=short, decided_by=short),
+    st.builds(events.GuardrailTripped, name=short, info_json=short),
+    st.builds(
+        events.HookSettled,
+        hook_id=short,
+        kind=hook_kinds,
+        name=short,
+        payload_digest=digests,
+        answer_json=texts,
+        worker_id=short,
+    ),
+    st.builds(
+        events.HookSettled,
+        hook_id=short,
+        kind=hook_kinds,
+        name=short,
+        payload_digest=digests,
+        failure=failures,
     ),
     st.builds(
         events.ResultDiscarded,
@@ -169,12 +206,36 @@ settings = st.builds(
     metadata=st.one_of(st.none(), st.dictionaries(short, short, min_size=1, max_size=2)),
     store=st.one_of(st.none(), st.booleans()),
 )
-functions = st.builds(
-    agents.FunctionTool,
-    name=short,
-    description=short,
-    parameters_json=short,
-    strict=st.one_of(st.none(), st.booleans()),
+executions = st.builds(
+    agents.Execution,
+    timeout_s=st.one_of(st.none(), millis),
+    expires_s=st.one_of(st.none(), millis),
+    lost_worker=st.one_of(st.none(), st.sampled_from(agents.LostWorker)),
+    max_attempts=st.one_of(st.none(), st.integers(1, 100)),
+    idempotency_fields=ids,
+)
+
+
+def _functions(**on_timeout: st.SearchStrategy[object]) -> st.SearchStrategy[agents.FunctionTool]:
+    return st.builds(
+        agents.FunctionTool,
+        name=short,
+        description=short,
+        parameters_json=short,
+        strict=st.one_of(st.none(), st.booleans()),
+        execution=executions,
+        handler_version=short,
+        **on_timeout,
+    )
+
+
+functions = st.one_of(_functions(), _functions(timeout_text=_said), _functions(timeout_fails_turn=st.just(True)))
+refs = st.builds(agents.HookRef, name=short, timeout_s=st.one_of(millis, st.just(agents.DEFAULT_HOOK_TIMEOUT_S)))
+guardrails = st.lists(st.builds(agents.Guardrail, name=short, hook=refs, blocking=st.booleans()), max_size=2).map(tuple)
+lifecycle_hooks = st.builds(
+    agents.LifecycleHook,
+    hook=refs,
+    moments=st.lists(st.sampled_from(agents.Moment), max_size=3).map(tuple),
 )
 agents_ = st.builds(
     agents.Agent,
@@ -183,6 +244,7 @@ agents_ = st.builds(
     model=short,
     model_settings=settings,
     functions=st.lists(functions, max_size=2).map(tuple),
+    input_guardrails=guardrails,
 )
 configs = st.builds(
     agents.RunConfig,
@@ -197,6 +259,9 @@ configs = st.builds(
     ),
     unserved_grace_s=st.one_of(st.none(), millis),
     scopes=ids,
+    input_guardrails=guardrails,
+    model_input_filters=st.lists(refs, max_size=2).map(tuple),
+    lifecycle_hooks=st.lists(lifecycle_hooks, max_size=2).map(tuple),
 )
 
 # -- inputs --------------------------------------------------------------------------------------
@@ -235,7 +300,27 @@ input_kinds: tuple[st.SearchStrategy[inputs.Input], ...] = (
         digest=digests,
     ),
     st.builds(
-        inputs.AttemptFailed, call_id=short, attempt=counts, worker_id=short, may_retry=st.booleans()
+        inputs.AttemptFailed,
+        call_id=short,
+        attempt=counts,
+        worker_id=short,
+        may_retry=st.booleans(),
+        ask=st.booleans(),
+        check=st.booleans(),
+    ),
+    st.builds(inputs.CallTimedOut, call_id=short),
+    st.builds(inputs.CallExpired, call_id=short),
+    st.builds(inputs.RedeliveryAsked, call_id=short, decided_by=short),
+    st.builds(
+        inputs.HookAnswered,
+        hook_id=short,
+        hook=hook_kinds,
+        name=short,
+        payload_digest=digests,
+        answer_json=texts,
+        failure=st.one_of(st.none(), failures),
+        worker_id=short,
+        ask=st.booleans(),
     ),
     st.builds(
         inputs.CancelAsked, mode=st.sampled_from(events.CancelMode), reason=short, grace_s=millis

@@ -9,6 +9,9 @@ from enum import StrEnum
 DEFAULT_MAX_TURNS = 10
 """Rounds of a turn where nobody says otherwise: the Agents SDK's default."""
 
+DEFAULT_HOOK_TIMEOUT_S = 30.0
+"""How long a hook may take where nobody says otherwise (agent.proto, `HookRef.timeout`)."""
+
 DEFAULT_UNSERVED_GRACE_S = 2.0
 """How long a name may be unserved before a run rests (run_config.proto, `unserved_grace`)."""
 
@@ -42,19 +45,87 @@ class ModelSettings:
         return replace(self, **said) if said else self
 
 
+class LostWorker(StrEnum):
+    """What the loss of a worker means for the call that it had: `baton.v1.LostWorker`."""
+
+    REDELIVER = "REDELIVER"
+    ASK = "ASK"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Execution:
+    """How a function is executed: `baton.v1.Execution`. None or empty: not said; the layer below decides.
+
+    `timeout_s` runs from the first ack over all attempts, `expires_s` from the call's commit. `idempotency_fields`:
+    JSON Pointers into the arguments.
+    """
+
+    timeout_s: float | None = None
+    expires_s: float | None = None
+    lost_worker: LostWorker | None = None
+    max_attempts: int | None = None
+    idempotency_fields: tuple[str, ...] = ()
+
+    def under(self, over: Execution) -> Execution:
+        """Lay `over` (the agent's) on these (the handler's), field by field."""
+        said = {f.name: value for f in fields(over) if (value := getattr(over, f.name)) not in (None, ())}
+        return replace(self, **said) if said else self
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FunctionTool:
     """A function that the agent may call: `baton.v1.FunctionTool`, resolved.
 
     `parameters_json`: JSON Schema of the arguments. Empty only before a turn is accepted: then it is taken
     from the registered handler. `strict`: arguments that break the schema never reach the handler. None only
-    before acceptance: as the schema allows.
+    before acceptance: as the schema allows. `timeout_text`: what the model is told when the timeout passes,
+    empty: a default sentence; `timeout_fails_turn`: the turn fails instead. `handler_version` empty: any.
     """
 
     name: str
     description: str = ""
     parameters_json: str = ""
     strict: bool | None = None
+    execution: Execution = field(default_factory=Execution)
+    timeout_text: str = ""
+    timeout_fails_turn: bool = False
+    handler_version: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HookRef:
+    """Names a program that answers a question of the Runner: `baton.v1.HookRef`. `timeout_s` from being asked."""
+
+    name: str
+    timeout_s: float = DEFAULT_HOOK_TIMEOUT_S
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guardrail:
+    """Checks what goes in: `baton.v1.Guardrail`. `blocking`: before the model is asked, else beside it."""
+
+    name: str
+    hook: HookRef
+    blocking: bool = False
+
+
+class Moment(StrEnum):
+    """A moment of a turn: `baton.v1.LifecycleMoment`."""
+
+    AGENT_START = "AGENT_START"
+    AGENT_END = "AGENT_END"
+    MODEL_START = "MODEL_START"
+    MODEL_END = "MODEL_END"
+    FUNCTION_START = "FUNCTION_START"
+    FUNCTION_END = "FUNCTION_END"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LifecycleHook:
+    """A program that is told what happens: `baton.v1.LifecycleHook`. `moments` empty: all."""
+
+    hook: HookRef
+    moments: tuple[Moment, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +137,7 @@ class Agent:
     model: str = ""
     model_settings: ModelSettings = field(default_factory=ModelSettings)
     functions: tuple[FunctionTool, ...] = ()
+    input_guardrails: tuple[Guardrail, ...] = ()
 
     def function(self, name: str) -> FunctionTool | None:
         """Find a function by its name; None: the agent does not have it."""
@@ -98,6 +170,9 @@ class RunConfig:
     tracing: Tracing | None = None
     unserved_grace_s: float | None = None
     scopes: tuple[str, ...] = ()
+    input_guardrails: tuple[Guardrail, ...] = ()
+    model_input_filters: tuple[HookRef, ...] = ()
+    lifecycle_hooks: tuple[LifecycleHook, ...] = ()
 
     def under(self, over: RunConfig) -> RunConfig:
         """Lay `over` (a run's options) on these (a session's defaults), field by field."""
@@ -112,6 +187,9 @@ class RunConfig:
             tracing=over.tracing or self.tracing,
             unserved_grace_s=grace,
             scopes=over.scopes or self.scopes,
+            input_guardrails=over.input_guardrails or self.input_guardrails,
+            model_input_filters=over.model_input_filters or self.model_input_filters,
+            lifecycle_hooks=over.lifecycle_hooks or self.lifecycle_hooks,
         )
 
     @property
@@ -138,6 +216,11 @@ class Pinned:
     def model(self) -> str:
         """Name of the model to ask; empty: the server's default."""
         return self.config.model or self.agent.model
+
+    @property
+    def input_guardrails(self) -> tuple[Guardrail, ...]:
+        """List the checks of what goes in: the agent's, then the run's."""
+        return (*self.agent.input_guardrails, *self.config.input_guardrails)
 
     @property
     def settings(self) -> ModelSettings:

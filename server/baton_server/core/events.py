@@ -45,10 +45,24 @@ class CancelMode(StrEnum):
 
 
 class AfterLoss(StrEnum):
-    """What follows a lost attempt: `baton.v1.AfterLoss`. FAILED: no other attempt; the output says why."""
+    """What follows a lost attempt: `baton.v1.AfterLoss`.
+
+    EFFECT_UNKNOWN: none by itself; CHECKED: the handler's check decides; FAILED: no other one, the output says why.
+    """
 
     REDELIVERED = "REDELIVERED"
+    EFFECT_UNKNOWN = "EFFECT_UNKNOWN"
+    CHECKED = "CHECKED"
     FAILED = "FAILED"
+
+
+class HookKind(StrEnum):
+    """What a hook is asked: `baton.v1.HandlerKind`, without functions."""
+
+    EFFECT_CHECK = "EFFECT_CHECK"
+    INPUT_GUARDRAIL = "INPUT_GUARDRAIL"
+    MODEL_INPUT_FILTER = "MODEL_INPUT_FILTER"
+    LIFECYCLE = "LIFECYCLE"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,12 +90,17 @@ class TurnSnapshot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenCall:
-    """A call that is open, as history knows it: what `baton.v1.RequiredAction` says inside an event."""
+    """A call that is open, as history knows it: what `baton.v1.RequiredAction` says inside an event.
+
+    `key`: handed to its handler. `effect_unknown`: it waits for someone who finds out whether it took effect.
+    """
 
     call_id: str
     name: str
     agent: str
     arguments: str
+    key: str
+    effect_unknown: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,6 +209,44 @@ class AgentChanged:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GuardrailTripped:
+    """A guardrail tripped; the turn ends with it. `info_json` empty: it told nothing."""
+
+    name: str
+    info_json: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HookSettled:
+    """A hook was answered (`answer_json`), or given up (`failure`). `worker_id` empty: nobody answered."""
+
+    hook_id: str
+    kind: HookKind
+    name: str
+    payload_digest: str
+    answer_json: str = ""
+    failure: Failure | None = None
+    worker_id: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EffectUnknown:
+    """Nobody knows whether an attempt took effect, and the call must not run twice."""
+
+    call_id: str
+    attempt: int
+    idempotency_key: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EffectDecided:
+    """Somebody said that a call of unknown effect is to be delivered again. `decided_by` empty: not said."""
+
+    call_id: str
+    decided_by: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptLost:
     """An attempt ended without a result."""
 
@@ -225,6 +282,10 @@ EventBody = (
     | ItemsWithdrawn
     | RoundCompleted
     | AgentChanged
+    | GuardrailTripped
+    | HookSettled
+    | EffectUnknown
+    | EffectDecided
     | AttemptLost
     | ResultDiscarded
 )

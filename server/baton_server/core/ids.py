@@ -20,6 +20,11 @@ def call_id(turn_id: str, number: int) -> str:
     return f"call_{turn_id.removeprefix('turn_')}_{number:0{_DIGITS}x}"
 
 
+def hook_id(turn_id: str, moment: str) -> str:
+    """Name the hook that a turn asks at a moment, `hook_…`: the same in every process that drives the turn."""
+    return f"hook_{turn_id.removeprefix('turn_')}_{moment}"
+
+
 def number_of(item_or_call_id: str) -> int:
     """Read the number back out of an id that `item_id` or `call_id` made."""
     return int(item_or_call_id.rpartition("_")[2], 16)

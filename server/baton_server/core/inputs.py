@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from baton_server.core.errors import Failure
-from baton_server.core.events import CancelMode
+from baton_server.core.events import CancelMode, HookKind
 from baton_server.core.items import ContentPart, ItemBody, ItemStatus, Settlement, Usage
 
 
@@ -66,6 +66,7 @@ class CallSettled:
     """A call has its result. `output`: what the model is told.
 
     `attempt` 0 and `worker_id` empty: from outside. `digest`: of the result as it came, to recognise it.
+    `joined_call_id`: the call whose result this is, for both have one idempotency key; empty: its own.
     """
 
     call_id: str
@@ -75,19 +76,62 @@ class CallSettled:
     worker_id: str = ""
     error: Failure | None = None
     digest: str = ""
+    joined_call_id: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptFailed:
     """A worker lost its attempt: it fell silent or went away.
 
-    `may_retry` False: the host sees no use in another attempt. How many may be lost is the Runner's to say.
+    `may_retry` False: the host sees no use in another attempt. How many may be lost is the Runner's to say. `ask`: it
+    may have run, and must not run twice. `check`: a handler can be asked whether it took effect.
     """
 
     call_id: str
     attempt: int
     worker_id: str
     may_retry: bool = True
+    ask: bool = False
+    check: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallTimedOut:
+    """The function's timeout has passed since its first ack."""
+
+    call_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallExpired:
+    """The call's expiry has passed since it was opened."""
+
+    call_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RedeliveryAsked:
+    """Someone says that a call of unknown effect is to be delivered again."""
+
+    call_id: str
+    decided_by: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HookAnswered:
+    """A hook was answered, or given up: then `failure` says why, one of the HOOK_ reasons.
+
+    `hook`: its kind. `ask`: of EFFECT_CHECK, whether the call must not run twice.
+    """
+
+    hook_id: str
+    hook: HookKind
+    name: str
+    payload_digest: str
+    answer_json: str = ""
+    failure: Failure | None = None
+    worker_id: str = ""
+    ask: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,6 +183,10 @@ Input = (
     | ModelFailed
     | CallSettled
     | AttemptFailed
+    | CallTimedOut
+    | CallExpired
+    | RedeliveryAsked
+    | HookAnswered
     | CancelAsked
     | CallsUnheld
     | TextCutOff

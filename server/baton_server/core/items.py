@@ -39,6 +39,8 @@ class Settlement(StrEnum):
     CRASH = "CRASH"
     OUTSIDE_OUTPUT = "OUTSIDE_OUTPUT"
     OUTSIDE_FAILURE = "OUTSIDE_FAILURE"
+    TIMEOUT = "TIMEOUT"
+    EXPIRED = "EXPIRED"
     CANCELLED = "CANCELLED"
     ARGUMENTS_INVALID = "ARGUMENTS_INVALID"
     WORKER_LOST = "WORKER_LOST"
@@ -49,6 +51,8 @@ FAILED_SETTLEMENTS = frozenset(
         Settlement.FAILURE,
         Settlement.CRASH,
         Settlement.OUTSIDE_FAILURE,
+        Settlement.TIMEOUT,
+        Settlement.EXPIRED,
         Settlement.CANCELLED,
         Settlement.ARGUMENTS_INVALID,
         Settlement.WORKER_LOST,
@@ -124,13 +128,15 @@ class Reasoning:
 class FunctionCall:
     """A function that the model asks for. `call_id` is Baton's; `model_call_id` goes back to the model.
 
-    `arguments` is the model's text, byte for byte, maybe no JSON.
+    `arguments` is the model's text, byte for byte, maybe no JSON. `idempotency_key`: made of the function's
+    idempotency fields; empty: it has none, and the call_id is the key.
     """
 
     call_id: str
     name: str
     arguments: str
     model_call_id: str
+    idempotency_key: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,6 +145,7 @@ class FunctionCallOutput:
 
     `attempt` 0 and `worker_id` empty: no worker's. `settlement` None: an output that a caller brought as a
     raw item. `error`: the handler's crash or another failure; None on success and on a handler's own words.
+    `joined_call_id`: the call whose result was taken, empty: none.
     """
 
     call_id: str
@@ -148,6 +155,7 @@ class FunctionCallOutput:
     attempt: int = 0
     worker_id: str = ""
     error: Failure | None = None
+    joined_call_id: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

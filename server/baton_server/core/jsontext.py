@@ -29,6 +29,15 @@ def parse(text: str) -> Any:
     return value
 
 
+def canonical(text: str) -> Any:
+    """Parse a text so that equal values are equal: numbers become tuples of what they say. Raises JsonError.
+
+    Whole numbers up to 2^53 are the same with and without a fraction; beyond it digits count, so the text stays.
+    """
+    parse(text)
+    return json.loads(text, parse_int=_canonical_number, parse_float=_canonical_number)
+
+
 def elements(text: str) -> Iterator[tuple[Any, str]]:
     """Take a JSON array apart: each element with the very text that it came as. Raises JsonError."""
     at = _skip(text, 0)
@@ -45,6 +54,32 @@ def elements(text: str) -> Iterator[tuple[Any, str]]:
             at = _skip(text, at + 1)
     if text[at : at + 1] != "]" or _skip(text, at + 1) != len(text):
         raise JsonError(f"no JSON array (, or ] expected at char {at})")
+
+
+def members(text: str) -> Iterator[tuple[str, Any, str]]:
+    """Take a JSON object apart: each member's name and value (for its shape), with the text of the value as it came.
+
+    Of a name that comes twice both are given. Raises JsonError.
+    """
+    at = _skip(text, 0)
+    if text[at : at + 1] != "{":
+        raise JsonError("no JSON object")
+    at = _skip(text, at + 1)
+    more = text[at : at + 1] != "}"
+    while more:
+        name, end = _decoded(_SHAPES, text, at)
+        at = _skip(text, end)
+        if text[end - 1] != '"' or text[at : at + 1] != ":":
+            raise JsonError(f"no JSON object (a name and : expected at char {at})")
+        at = _skip(text, at + 1)
+        value, end = _decoded(_SHAPES, text, at)
+        yield name, value, text[at:end]
+        at = _skip(text, end)
+        more = text[at : at + 1] == ","
+        if more:
+            at = _skip(text, at + 1)
+    if text[at : at + 1] != "}" or _skip(text, at + 1) != len(text):
+        raise JsonError(f"no JSON object (, or }} expected at char {at})")
 
 
 def dump(value: Any) -> str:
@@ -107,6 +142,11 @@ def _containers(values: list[Any]) -> list[dict[str, Any] | list[Any]]:
 def _skip(text: str, at: int) -> int:
     found = _SPACE.match(text, at)
     return found.end() if found else at
+
+
+def _canonical_number(text: str) -> tuple[str, str]:
+    value = float(text)
+    return ("number", str(int(value)) if abs(value) < 2**53 and value.is_integer() else text)
 
 
 def _no_constant(name: str) -> None:

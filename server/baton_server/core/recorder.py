@@ -88,6 +88,7 @@ class Recorder:
                 attempt=given.attempt,
                 worker_id=given.worker_id,
                 error=given.error,
+                joined_call_id=given.joined_call_id,
             ),
         )
         self(ItemAdded(item=item, in_history=self._in_history))

@@ -14,3 +14,11 @@ class Rules(Protocol):
         Return None if it fits, otherwise words that name the path and the constraint that is broken.
         """
         ...
+
+    def idempotency_key(self, session_id: str, name: str, pointers: tuple[str, ...], arguments: str) -> str:
+        """Make the key of a call from the fields of its arguments that JSON Pointers name, `idem_…`.
+
+        Equal values give equal keys, however they are written (1 and 1.0, the order of members). Empty: a field is not
+        there, or the arguments are no JSON.
+        """
+        ...

@@ -8,20 +8,19 @@ through a `Recorder`, and never touch the state themselves.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
-from baton_server.core import reply, texts
+from baton_server.core import calls, hooks, rounds
+from baton_server.core.calls import MAX_LOST_ATTEMPTS
 from baton_server.core.errors import Failure, Reason
 from baton_server.core.events import (
-    AfterLoss,
     AgentChanged,
-    AttemptLost,
     CancelMode,
     CancelRequested,
     Event,
-    SessionInProgress,
-    SessionRequiresAction,
+    GuardrailTripped,
+    HookKind,
     TurnInProgress,
     TurnStatus,
 )
@@ -29,35 +28,26 @@ from baton_server.core.inputs import (
     AttemptFailed,
     Begun,
     Broken,
+    CallExpired,
     CallSettled,
     CallsUnheld,
+    CallTimedOut,
     CancelAsked,
     GraceOver,
+    HookAnswered,
     Input,
     ModelFailed,
     ModelReplied,
-    NewItem,
+    RedeliveryAsked,
     Steered,
     TextCutOff,
 )
-from baton_server.core.items import (
-    FAILED_SETTLEMENTS,
-    FunctionCall,
-    Hosted,
-    Message,
-    RefusalPart,
-    Settlement,
-    TextPart,
-    text_of,
-)
+from baton_server.core.items import FAILED_SETTLEMENTS
 from baton_server.core.recorder import Recorder
 from baton_server.core.rules import Rules
 from baton_server.core.state import Phase, TurnState
 
 __all__ = ["FAILED_SETTLEMENTS", "MAX_LOST_ATTEMPTS", "Runner"]
-
-MAX_LOST_ATTEMPTS = 5
-"""Of one call; the last one settles it. What a worker gave back is not lost (PROTOCOL.md §3)."""
 
 
 class Runner:
@@ -69,14 +59,23 @@ class Runner:
             Begun: self._begun,
             Steered: self._steered,
             ModelReplied: self._replied,
-            ModelFailed: self._model_failed,
-            CallSettled: self._settled,
-            AttemptFailed: self._attempt_failed,
+            ModelFailed: rounds.failed,
+            CallSettled: _then_on(calls.settled),
+            AttemptFailed: _then_on(calls.attempt_failed),
+            CallTimedOut: _then_on(calls.timed_out),
+            CallExpired: _then_on(calls.expired),
+            RedeliveryAsked: calls.redelivery,
+            HookAnswered: self._hook_answered,
             CancelAsked: self._cancel_asked,
-            CallsUnheld: self._unheld,
+            CallsUnheld: _then_on(self._unheld),
             TextCutOff: self._cut_off,
-            GraceOver: self._grace_over,
+            GraceOver: _then_on(self._grace_over),
             Broken: self._broken,
+        }
+        self._answers: dict[HookKind, Callable[[Recorder, HookAnswered], None]] = {
+            HookKind.INPUT_GUARDRAIL: _guardrail_answered,
+            HookKind.MODEL_INPUT_FILTER: _filter_answered,
+            HookKind.EFFECT_CHECK: _then_on(calls.checked),
         }
 
     def step(self, state: TurnState, given: Input) -> tuple[Event, ...]:
@@ -98,124 +97,19 @@ class Runner:
         record(AgentChanged(agent=record.state.pinned.agent.name))
         for new in given.items:
             record.item(new)
-        self._next_round(record)
+        rounds.go_on(record)
 
     def _steered(self, record: Recorder, given: Steered) -> None:
         if record.state.takes_messages:
             for new in given.items:
                 record.item(new)
 
-    def _next_round(self, record: Recorder) -> None:
-        """Go on to the next model request, unless a cancel or the limit of rounds forbids it."""
-        state = record.state
-        limit = state.pinned.config.round_limit
-        if state.cancel is not None:
-            record.end(TurnStatus.CANCELLED)
-        elif limit is not None and state.rounds >= limit:
-            record.end(
-                TurnStatus.FAILED,
-                failure=Failure(
-                    reason=Reason.MAX_TURNS_EXCEEDED,
-                    message=f"The turn reached its limit of {limit} rounds without a final output. "
-                    "Raise run_config.max_turns, or set unlimited_turns.",
-                    metadata={"max_turns": str(limit)},
-                ),
-            )
-        elif state.phase is Phase.CALLS:
-            record(SessionInProgress())
-
-    # -- the model's reply ----------------------------------------------------------------------
-
     def _replied(self, record: Recorder, given: ModelReplied) -> None:
-        state = record.state
-        if state.phase is not Phase.MODEL or given.round != state.rounds + 1:
-            return
-        items = reply.without_repeats(given.items)
-        calls = tuple(item.body for item in items.values() if isinstance(item.body, FunctionCall))
-        failure = reply.misbehaviour(state, given, calls)
-        record.reply(given, items, rejected=failure is not None)
-        if failure is not None:
-            record.end(TurnStatus.FAILED, failure=failure)
-            return
-        self._refuse_arguments(record)
-        if state.open_calls:
-            record(SessionRequiresAction(calls=tuple(state.open_calls.values())))
-        elif calls:
-            self._next_round(record)
-        else:
-            self._final(record, items)
+        if not record.state.holds_reply:
+            rounds.replied(record, given, self._rules)
 
-    def _refuse_arguments(self, record: Recorder) -> None:
-        """Answer the calls that no handler must see in its place; the others are served all the same."""
-        agent = record.state.pinned.agent
-        for call in tuple(record.state.open_calls.values()):
-            words = reply.bad_arguments(self._rules, call, agent.function(call.name))
-            if words is not None:
-                settlement = Settlement.ARGUMENTS_INVALID
-                record.output(CallSettled(call_id=call.call_id, settlement=settlement, output=(words,)))
-
-    def _final(self, record: Recorder, items: Mapping[int, NewItem]) -> None:
-        """End the turn with the text of the last message; hosted tools alone mean another round."""
-        bodies = [item.body for item in items.values()]
-        messages = [body for body in bodies if isinstance(body, Message)]
-        if not messages and any(isinstance(body, Hosted) for body in bodies):
-            self._next_round(record)
-            return
-        last = messages[-1].content if messages else ()
-        refusal = "".join(part.refusal for part in last if isinstance(part, RefusalPart))
-        if refusal:
-            record.end(TurnStatus.FAILED, failure=reply.refusal(refusal))
-        else:
-            record.end(TurnStatus.COMPLETED, output=text_of(last))
-
-    def _model_failed(self, record: Recorder, given: ModelFailed) -> None:
-        if record.state.phase is Phase.MODEL and given.round == record.state.rounds + 1:
-            record.end(TurnStatus.FAILED, failure=given.failure)
-
-    # -- calls ----------------------------------------------------------------------------------
-
-    def _settled(self, record: Recorder, given: CallSettled) -> None:
-        if given.call_id in record.state.open_calls:
-            record.output(given)
-            self._after_output(record)
-
-    def _attempt_failed(self, record: Recorder, given: AttemptFailed) -> None:
-        state = record.state
-        call = state.calls.get(given.call_id)
-        if call is None or call.settled or given.attempt <= call.lost_attempt:
-            return
-        again = given.may_retry and state.cancel is None and call.losses + 1 < MAX_LOST_ATTEMPTS
-        record(
-            AttemptLost(
-                call_id=given.call_id,
-                attempt=given.attempt,
-                worker_id=given.worker_id,
-                next=AfterLoss.REDELIVERED if again else AfterLoss.FAILED,
-            )
-        )
-        if state.cancel is not None:
-            self._synthesize(record, (given.call_id,))
-        elif not again:
-            self._lost(record, given)
-
-    def _lost(self, record: Recorder, given: AttemptFailed) -> None:
-        record.output(
-            CallSettled(
-                call_id=given.call_id,
-                settlement=Settlement.WORKER_LOST,
-                output=(TextPart(text=texts.FUNCTION_FAILED),),
-                error=Failure(
-                    reason=Reason.WORKER_LOST,
-                    message=f"Attempt {given.attempt} of the call lost its worker, and no other is allowed.",
-                    metadata={"attempts": str(given.attempt)},
-                ),
-            )
-        )
-        self._after_output(record)
-
-    def _after_output(self, record: Recorder) -> None:
-        if not record.state.open_calls:
-            self._next_round(record)
+    def _hook_answered(self, record: Recorder, given: HookAnswered) -> None:
+        self._answers[given.hook](record, given)
 
     # -- cancel ---------------------------------------------------------------------------------
 
@@ -231,7 +125,7 @@ class Runner:
 
     def _unheld(self, record: Recorder, given: CallsUnheld) -> None:
         if record.state.cancel is not None:
-            self._synthesize(record, given.call_ids)
+            calls.close(record, given.call_ids)
 
     def _cut_off(self, record: Recorder, given: TextCutOff) -> None:
         if record.state.phase is Phase.MODEL and given.text:
@@ -239,26 +133,55 @@ class Runner:
 
     def _grace_over(self, record: Recorder, _given: GraceOver) -> None:
         if record.state.cancel is CancelMode.NOW:
-            self._synthesize(record, tuple(record.state.open_calls))
+            calls.close(record, tuple(record.state.open_calls))
 
     def _broken(self, record: Recorder, given: Broken) -> None:
-        self._close(record, tuple(record.state.open_calls))
+        calls.close(record, tuple(record.state.open_calls))
         record.end(TurnStatus.FAILED, failure=given.failure)
 
-    def _synthesize(self, record: Recorder, call_ids: tuple[str, ...]) -> None:
-        """Settle calls by an output of our own, and go on if they were the last."""
-        self._close(record, call_ids)
-        if record.state.phase is Phase.CALLS:
-            self._after_output(record)
 
-    def _close(self, record: Recorder, call_ids: tuple[str, ...]) -> None:
-        """Give calls an output of our own, since a model refuses a history with a call and no output."""
-        for call_id in call_ids:
-            if call_id in record.state.open_calls:
-                record.output(
-                    CallSettled(
-                        call_id=call_id,
-                        settlement=Settlement.CANCELLED,
-                        output=(TextPart(text=texts.CALL_CANCELLED),),
-                    )
-                )
+def _then_on(handler: Callable[[Recorder, Any], None]) -> Callable[[Recorder, Any], None]:
+    """Have the turn go on once a handler has settled its last open call."""
+
+    def handle(record: Recorder, given: Any) -> None:
+        before = len(record.events)
+        handler(record, given)
+        state = record.state
+        if len(record.events) > before and state.phase is Phase.CALLS and not state.open_calls:
+            rounds.go_on(record)
+
+    return handle
+
+
+def _guardrail_answered(record: Recorder, given: HookAnswered) -> None:
+    """Take a guardrail's verdict; one that trips, or that there is none of, ends the turn."""
+    name = next((one.name for hook_id, one in record.state.open_guardrails() if hook_id == given.hook_id), None)
+    if name is None:
+        return
+    verdict, failure = hooks.Verdict(tripped=False), given.failure
+    if failure is None:
+        try:
+            verdict = hooks.read_verdict(given.answer_json)
+        except hooks.AnswerError as error:
+            failure = hooks.nonsense(given.hook, given.name, error)
+    record(calls.settled_hook(given, failure))
+    if verdict.tripped:
+        record(GuardrailTripped(name=name, info_json=verdict.info_json))
+        failure = Failure(
+            reason=Reason.INPUT_GUARDRAIL_TRIPPED,
+            message=f"The input guardrail {name!r} tripped: the input is not worked on.",
+            metadata={"guardrail": name},
+        )
+    if failure is not None:
+        record.end(TurnStatus.FAILED, failure=failure)
+
+
+def _filter_answered(record: Recorder, given: HookAnswered) -> None:
+    """Take a filter's answer, packed, for the request that is about to be sent; without one the turn fails."""
+    state = record.state
+    count = len(state.pinned.config.model_input_filters)
+    asked = {hooks.filter_id(state.turn_id, state.rounds + 1, index) for index in range(count)}
+    if state.phase is Phase.MODEL and given.hook_id in asked and given.hook_id not in state.hooks:
+        record(calls.settled_hook(given, given.failure))
+        if given.failure is not None:
+            record.end(TurnStatus.FAILED, failure=given.failure)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from baton_server.core.inputs import CallSettled, CancelAsked, NewItem
+from baton_server.core.inputs import CallSettled, CancelAsked, NewItem, RedeliveryAsked
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,4 +30,12 @@ class CancelOf:
     asked: CancelAsked
 
 
-Submission = NewMessages | ResultFor | CancelOf
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RedeliveryOf:
+    """A call of unknown effect, to be delivered again."""
+
+    turn_id: str
+    asked: RedeliveryAsked
+
+
+Submission = NewMessages | ResultFor | CancelOf | RedeliveryOf

@@ -35,6 +35,18 @@ class Place:
     offset: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """What a handler reports: `baton.v1.CallProgress`. Exactly one of the three texts is set; `number` from 1."""
+
+    call_id: str
+    attempt: int
+    number: int
+    text: str | None = None
+    progress_json: str | None = None
+    output_so_far: str | None = None
+
+
 class Parts(Protocol):
     """Encodes stream parts. Implemented by the wire package; handed in, since app knows no protobuf."""
 
@@ -44,6 +56,10 @@ class Parts(Protocol):
 
     def delta_part(self, place: Place, text: str) -> bytes:
         """Make a fragment of text."""
+        ...
+
+    def progress_part(self, turn_id: str, round_number: int, progress: Progress) -> bytes:
+        """Make a fragment of what a handler reports. `round_number`: in which its call was made, 0: not known."""
         ...
 
     def reset_part(self, at: Place, texts: Sequence[tuple[Place, str]], reason: str) -> bytes:

@@ -6,7 +6,20 @@ In both directions what is absent or empty on the wire is None in the core where
 from __future__ import annotations
 
 from baton.v1 import agent_pb2, run_config_pb2
-from baton_server.core.agents import Agent, FunctionTool, History, ModelSettings, RunConfig, Tracing
+from baton_server.core.agents import (
+    DEFAULT_HOOK_TIMEOUT_S,
+    Agent,
+    Execution,
+    FunctionTool,
+    Guardrail,
+    History,
+    HookRef,
+    LifecycleHook,
+    ModelSettings,
+    RunConfig,
+    Tracing,
+)
+from baton_server.wire.names import LOST_WORKERS, MOMENTS
 from baton_server.wire.times import read_duration, write_duration
 
 _OPTIONAL = ("temperature", "top_p", "parallel_tool_calls", "max_tokens", "store")
@@ -21,6 +34,7 @@ def read_agent(message: agent_pb2.Agent) -> Agent:
         model=message.model,
         model_settings=read_settings(message.model_settings),
         functions=tuple(_read_function(tool.function) for tool in message.tools if tool.HasField("function")),
+        input_guardrails=tuple(_read_guardrail(one) for one in message.input_guardrails),
     )
 
 
@@ -33,7 +47,11 @@ def write_agent(agent: Agent) -> agent_pb2.Agent:
         message.model_settings.CopyFrom(write_settings(agent.model_settings))
     for function in agent.functions:
         _write_function(function, message.tools.add().function)
+    message.input_guardrails.extend(_write_guardrail(one) for one in agent.input_guardrails)
     return message
+
+
+# -- functions -----------------------------------------------------------------------------------
 
 
 def _read_function(message: agent_pb2.FunctionTool) -> FunctionTool:
@@ -42,6 +60,10 @@ def _read_function(message: agent_pb2.FunctionTool) -> FunctionTool:
         description=message.description,
         parameters_json=message.parameters_json,
         strict=message.strict if message.HasField("strict") else None,
+        execution=_read_execution(message.execution),
+        timeout_text=message.on_timeout.text,
+        timeout_fails_turn=message.on_timeout.fail_turn,
+        handler_version=message.handler_version,
     )
 
 
@@ -51,6 +73,73 @@ def _write_function(function: FunctionTool, message: agent_pb2.FunctionTool) -> 
     message.parameters_json = function.parameters_json
     if function.strict is not None:
         message.strict = function.strict
+    if function.execution != _NO_EXECUTION:
+        _write_execution(function.execution, message.execution)
+    if function.timeout_fails_turn:
+        message.on_timeout.fail_turn = True
+    elif function.timeout_text:
+        message.on_timeout.text = function.timeout_text
+    message.handler_version = function.handler_version
+
+
+def _read_execution(message: agent_pb2.Execution) -> Execution:
+    return Execution(
+        timeout_s=read_duration(message.timeout) if message.HasField("timeout") else None,
+        expires_s=read_duration(message.expires) if message.HasField("expires") else None,
+        lost_worker=LOST_WORKERS.to_core.get(message.lost_worker),
+        max_attempts=message.max_attempts if message.HasField("max_attempts") else None,
+        idempotency_fields=tuple(message.idempotency_fields),
+    )
+
+
+def _write_execution(execution: Execution, message: agent_pb2.Execution) -> None:
+    if execution.timeout_s is not None:
+        message.timeout.CopyFrom(write_duration(execution.timeout_s))
+    if execution.expires_s is not None:
+        message.expires.CopyFrom(write_duration(execution.expires_s))
+    if execution.lost_worker is not None:
+        message.lost_worker = LOST_WORKERS.to_wire[execution.lost_worker]
+    if execution.max_attempts is not None:
+        message.max_attempts = execution.max_attempts
+    message.idempotency_fields.extend(execution.idempotency_fields)
+
+
+# -- hooks ---------------------------------------------------------------------------------------
+
+
+def _read_ref(message: agent_pb2.HookRef) -> HookRef:
+    timeout_s = read_duration(message.timeout) if message.HasField("timeout") else DEFAULT_HOOK_TIMEOUT_S
+    return HookRef(name=message.name, timeout_s=timeout_s)
+
+
+def _write_ref(ref: HookRef) -> agent_pb2.HookRef:
+    """Write a reference. The default timeout is absent: it is part of the contract, and as it was said."""
+    message = agent_pb2.HookRef(name=ref.name)
+    if ref.timeout_s != DEFAULT_HOOK_TIMEOUT_S:
+        message.timeout.CopyFrom(write_duration(ref.timeout_s))
+    return message
+
+
+def _read_guardrail(message: agent_pb2.Guardrail) -> Guardrail:
+    return Guardrail(name=message.name, hook=_read_ref(message.hook), blocking=message.blocking)
+
+
+def _write_guardrail(guardrail: Guardrail) -> agent_pb2.Guardrail:
+    return agent_pb2.Guardrail(name=guardrail.name, hook=_write_ref(guardrail.hook), blocking=guardrail.blocking)
+
+
+def _read_lifecycle(message: run_config_pb2.LifecycleHook) -> LifecycleHook:
+    return LifecycleHook(
+        hook=_read_ref(message.hook), moments=tuple(MOMENTS.to_core[moment] for moment in message.moments)
+    )
+
+
+def _write_lifecycle(one: LifecycleHook) -> run_config_pb2.LifecycleHook:
+    moments = [MOMENTS.to_wire[moment] for moment in one.moments]
+    return run_config_pb2.LifecycleHook(hook=_write_ref(one.hook), moments=moments)
+
+
+# -- settings ------------------------------------------------------------------------------------
 
 
 def read_settings(message: agent_pb2.ModelSettings) -> ModelSettings:
@@ -88,6 +177,9 @@ def write_settings(settings: ModelSettings) -> agent_pb2.ModelSettings:
     return message
 
 
+# -- run configurations --------------------------------------------------------------------------
+
+
 def read_config(message: run_config_pb2.RunConfig) -> RunConfig:
     """Read the options of a turn. A history without a mode is SESSION."""
     history = None
@@ -102,6 +194,9 @@ def read_config(message: run_config_pb2.RunConfig) -> RunConfig:
         tracing=_read_tracing(message.tracing) if message.HasField("tracing") else None,
         unserved_grace_s=(read_duration(message.unserved_grace) if message.HasField("unserved_grace") else None),
         scopes=tuple(message.scopes),
+        input_guardrails=tuple(_read_guardrail(one) for one in message.input_guardrails),
+        model_input_filters=tuple(_read_ref(one.hook) for one in message.model_input_filters),
+        lifecycle_hooks=tuple(_read_lifecycle(one) for one in message.lifecycle_hooks),
     )
 
 
@@ -120,6 +215,11 @@ def write_config(config: RunConfig) -> run_config_pb2.RunConfig:
         message.tracing.CopyFrom(_write_tracing(config.tracing))
     if config.unserved_grace_s is not None:
         message.unserved_grace.CopyFrom(write_duration(config.unserved_grace_s))
+    message.input_guardrails.extend(_write_guardrail(one) for one in config.input_guardrails)
+    message.model_input_filters.extend(
+        run_config_pb2.InputFilter(hook=_write_ref(ref)) for ref in config.model_input_filters
+    )
+    message.lifecycle_hooks.extend(_write_lifecycle(one) for one in config.lifecycle_hooks)
     return message
 
 
@@ -142,3 +242,4 @@ def _write_tracing(tracing: Tracing) -> run_config_pb2.Tracing:
 
 
 _NO_SETTINGS = ModelSettings()
+_NO_EXECUTION = Execution()

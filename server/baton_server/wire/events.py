@@ -14,8 +14,12 @@ from baton_server.core.events import (
     AgentChanged,
     AttemptLost,
     CancelRequested,
+    EffectDecided,
+    EffectUnknown,
     Event,
     EventBody,
+    GuardrailTripped,
+    HookSettled,
     ItemAdded,
     ItemDone,
     ItemsWithdrawn,
@@ -34,8 +38,8 @@ from baton_server.core.events import (
 from baton_server.core.items import Item
 from baton_server.wire.errors import read_failure, write_failure
 from baton_server.wire.items import Contents, read_item, read_usage, write_item, write_usage
-from baton_server.wire.names import AFTER_LOSSES, CANCEL_MODES
-from baton_server.wire.omit import Omission
+from baton_server.wire.names import AFTER_LOSSES, CANCEL_MODES, HOOK_KINDS
+from baton_server.wire.omit import Omission, resolve
 from baton_server.wire.turns import read_open_call, read_turn, write_open_call, write_turn
 
 
@@ -140,6 +144,32 @@ def _attempt_lost(message: event_pb2.Event, body: AttemptLost, _omit: Omission) 
     lost.next = AFTER_LOSSES.to_wire[body.next]
 
 
+def _effect_unknown(message: event_pb2.Event, body: EffectUnknown, _omit: Omission) -> None:
+    unknown = message.effect_unknown
+    unknown.call_id, unknown.attempt, unknown.idempotency_key = body.call_id, body.attempt, body.idempotency_key
+
+
+def _effect_decided(message: event_pb2.Event, body: EffectDecided, _omit: Omission) -> None:
+    message.effect_decided.call_id, message.effect_decided.decided_by = body.call_id, body.decided_by
+
+
+def _tripped(message: event_pb2.Event, body: GuardrailTripped, _omit: Omission) -> None:
+    message.guardrail_tripped.name, message.guardrail_tripped.info_json = body.name, body.info_json
+
+
+def _hook_settled(message: event_pb2.Event, body: HookSettled, omit: Omission) -> None:
+    hook = message.hook_settled
+    hook.hook_id, hook.kind, hook.name = body.hook_id, HOOK_KINDS.to_wire[body.kind], body.name
+    hook.payload_digest, hook.worker_id = body.payload_digest, body.worker_id
+    omitted = omit(body.answer_json)
+    if body.failure is not None:
+        hook.error.CopyFrom(write_failure(body.failure))
+    elif omitted is None:
+        hook.answer_json = body.answer_json
+    else:
+        hook.answer_omitted.CopyFrom(omitted)
+
+
 def _discarded(message: event_pb2.Event, body: ResultDiscarded, _omit: Omission) -> None:
     gone = message.result_discarded
     gone.call_id, gone.attempt, gone.worker_id = body.call_id, body.attempt, body.worker_id
@@ -171,6 +201,10 @@ WRITERS: Mapping[type, Callable[[event_pb2.Event, Any, Omission], None]] = {
     RoundCompleted: _round_completed,
     AgentChanged: _agent_changed,
     AttemptLost: _attempt_lost,
+    EffectUnknown: _effect_unknown,
+    EffectDecided: _effect_decided,
+    GuardrailTripped: _tripped,
+    HookSettled: _hook_settled,
     ResultDiscarded: _discarded,
 }
 
@@ -227,6 +261,23 @@ def _read_attempt_lost(arm: event_pb2.AttemptLost, _beside: Beside) -> EventBody
     )
 
 
+def _read_hook_settled(arm: event_pb2.HookSettled, beside: Beside) -> EventBody:
+    omitted = arm.HasField("answer_omitted")
+    return HookSettled(
+        hook_id=arm.hook_id,
+        kind=HOOK_KINDS.to_core[arm.kind],
+        name=arm.name,
+        payload_digest=arm.payload_digest,
+        answer_json=resolve(arm.answer_omitted, beside.contents) if omitted else arm.answer_json,
+        failure=read_failure(arm.error) if arm.HasField("error") else None,
+        worker_id=arm.worker_id,
+    )
+
+
+def _read_effect_unknown(arm: event_pb2.EffectUnknown, _beside: Beside) -> EventBody:
+    return EffectUnknown(call_id=arm.call_id, attempt=arm.attempt, idempotency_key=arm.idempotency_key)
+
+
 def _read_discarded(arm: event_pb2.ResultDiscarded, _beside: Beside) -> EventBody:
     return ResultDiscarded(
         call_id=arm.call_id,
@@ -256,5 +307,9 @@ _READERS: Mapping[str, Callable[[Any, Beside], EventBody]] = {
     "round_completed": _read_round_completed,
     "agent_changed": lambda arm, _beside: AgentChanged(agent=arm.agent),
     "attempt_lost": _read_attempt_lost,
+    "effect_unknown": _read_effect_unknown,
+    "effect_decided": lambda arm, _beside: EffectDecided(call_id=arm.call_id, decided_by=arm.decided_by),
+    "guardrail_tripped": lambda arm, _beside: GuardrailTripped(name=arm.name, info_json=arm.info_json),
+    "hook_settled": _read_hook_settled,
     "result_discarded": _read_discarded,
 }

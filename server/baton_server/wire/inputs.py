@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 
 from baton.v1 import runner_pb2, session_pb2
 from baton_server.core.events import CancelMode
-from baton_server.core.inputs import CallSettled, CancelAsked, NewItem
+from baton_server.core.inputs import CallSettled, CancelAsked, NewItem, RedeliveryAsked
 from baton_server.core.items import Settlement
 from baton_server.core.responses import read_items, user_message, user_parts
-from baton_server.core.submissions import CancelOf, NewMessages, ResultFor, Submission
+from baton_server.core.submissions import CancelOf, NewMessages, RedeliveryOf, ResultFor, Submission
 from baton_server.wire.frames import outcome_digest, read_outcome
 from baton_server.wire.items import read_parts
 from baton_server.wire.names import CANCEL_MODES
@@ -73,10 +73,18 @@ def _read_cancel(given: session_pb2.Input) -> CancelOf:
     return CancelOf(turn_id=cancel.turn_id, asked=asked)
 
 
+def _read_redelivery(given: session_pb2.Input) -> RedeliveryOf:
+    asked = given.redelivery
+    return RedeliveryOf(
+        turn_id=asked.turn_id, asked=RedeliveryAsked(call_id=asked.call_id, decided_by=asked.decided_by)
+    )
+
+
 _READERS: Mapping[str, Callable[[session_pb2.Input], Submission]] = {
     "text": lambda given: NewMessages(items=(user_message(given.text),)),
     "message": lambda given: NewMessages(items=(user_parts(read_parts(given.message.content)),)),
     "items_json": lambda given: read_items_json(given.items_json),
     "tool_result": _read_result,
     "cancel": _read_cancel,
+    "redelivery": _read_redelivery,
 }

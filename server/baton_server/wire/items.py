@@ -108,6 +108,7 @@ def _write_reasoning(message: item_pb2.Item, body: Reasoning, _omit: Omission) -
 def _write_call(message: item_pb2.Item, body: FunctionCall, omit: Omission) -> None:
     call = message.function_call
     call.call_id, call.name, call.model_call_id = body.call_id, body.name, body.model_call_id
+    call.idempotency_key = body.idempotency_key
     omitted = omit(body.arguments)
     if omitted is None:
         call.arguments_json = body.arguments
@@ -124,6 +125,7 @@ def _write_output(message: item_pb2.Item, body: FunctionCallOutput, omit: Omissi
         output.settlement = SETTLEMENTS.to_wire[body.settlement]
     if body.error is not None:
         output.error.CopyFrom(write_failure(body.error))
+    output.joined_call_id = body.joined_call_id
 
 
 def _write_hosted(message: item_pb2.Item, item: Item, body: Hosted, omit: Omission) -> None:
@@ -184,6 +186,7 @@ def _read_call(call: item_pb2.FunctionCall, contents: Contents) -> FunctionCall:
         name=call.name,
         arguments=resolve(call.arguments_omitted, contents) if omitted else call.arguments_json,
         model_call_id=call.model_call_id,
+        idempotency_key=call.idempotency_key,
     )
 
 
@@ -196,6 +199,7 @@ def _read_output(output: item_pb2.FunctionCallOutput, contents: Contents) -> Fun
         attempt=output.attempt,
         worker_id=output.worker_id,
         error=read_failure(output.error) if output.HasField("error") else None,
+        joined_call_id=output.joined_call_id,
     )
 
 

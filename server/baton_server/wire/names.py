@@ -9,10 +9,13 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import Any, Generic, TypeVar
 
-from baton.v1 import error_pb2, event_pb2, item_pb2, session_pb2
+from baton.v1 import agent_pb2, error_pb2, event_pb2, handler_pb2, item_pb2, run_config_pb2, session_pb2
+from baton_server.core.agents import LostWorker, Moment
 from baton_server.core.errors import Reason
-from baton_server.core.events import AfterLoss, CancelMode, SessionStatus, TurnStatus
+from baton_server.core.events import AfterLoss, CancelMode, HookKind, SessionStatus, TurnStatus
 from baton_server.core.items import ItemStatus, Role, Settlement
+from baton_server.ports.frames import CancelOutcome, CancelReason, HeldVerdict, ResultVerdict, SideEffects
+from baton_server.ports.workers import CauseKind, WorkerState
 
 C = TypeVar("C", bound=Enum)
 
@@ -36,3 +39,13 @@ TURN_STATUSES = Names(TurnStatus, event_pb2.TurnStatus, "TURN_STATUS_")
 SESSION_STATUSES = Names(SessionStatus, session_pb2.SessionStatus, "SESSION_STATUS_")
 CANCEL_MODES = Names(CancelMode, event_pb2.CancelMode, "CANCEL_MODE_")
 AFTER_LOSSES = Names(AfterLoss, event_pb2.AfterLoss, "AFTER_LOSS_")
+HOOK_KINDS = Names(HookKind, event_pb2.HandlerKind, "HANDLER_KIND_")
+LOST_WORKERS = Names(LostWorker, agent_pb2.LostWorker, "LOST_WORKER_")
+MOMENTS = Names(Moment, run_config_pb2.LifecycleMoment, "LIFECYCLE_MOMENT_")
+SIDE_EFFECTS = Names(SideEffects, handler_pb2.SideEffects, "SIDE_EFFECTS_")
+RESULT_VERDICTS = Names(ResultVerdict, handler_pb2.ResultVerdict, "RESULT_VERDICT_")
+HELD_VERDICTS = Names(HeldVerdict, handler_pb2.HeldVerdict, "HELD_VERDICT_")
+CANCEL_REASONS = Names(CancelReason, handler_pb2.CancelReason, "CANCEL_REASON_")
+CANCEL_OUTCOMES = Names(CancelOutcome, handler_pb2.CancelOutcome, "CANCEL_OUTCOME_")
+WORKER_STATES = Names(WorkerState, handler_pb2.WorkerState, "WORKER_STATE_")
+CAUSE_KINDS = Names(CauseKind, handler_pb2.CauseKind, "CAUSE_KIND_")

@@ -16,6 +16,7 @@ from jsonschema_rs import ValidationError, Validator, validator_for
 
 from baton_server.core import jsontext
 from baton_server.core.jsontext import JsonError
+from baton_server.wire.keys import idempotency_key
 from baton_server.wire.texts import cut
 
 _COMPILED = 512
@@ -53,6 +54,10 @@ class JsonRules:
     def strict_allows(self, schema_json: str) -> bool:
         """Tell whether a schema can be adhered to strictly: every object closed, every property required."""
         return strict_allows(schema_json)
+
+    def idempotency_key(self, session_id: str, name: str, pointers: tuple[str, ...], arguments: str) -> str:
+        """Make the key of a call from the fields of its arguments that JSON Pointers name; empty: one is missing."""
+        return idempotency_key(session_id, name, pointers, arguments)
 
 
 def schema_problem(text: str) -> str | None:

@@ -27,6 +27,7 @@ _SLOTS: Mapping[str, Mapping[str, str]] = {
     "baton.v1.HostedItem": {"item_json": "item_omitted"},
     "baton.v1.RequiredAction": {"arguments_json": "arguments_omitted"},
     "baton.v1.Turn": {"output": "output_omitted"},
+    "baton.v1.HookSettled": {"answer_json": "answer_omitted"},
     "baton.v1.RunResponse": {"next_items_json": "next_items_omitted"},
 }
 """By message: the field of a text, and the `Omitted` that may stand in its place."""

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
 from baton.v1 import event_pb2, item_pb2
-from baton_server.ports.bus import Place
+from baton_server.ports.bus import Place, Progress
 from baton_server.wire.fit import fit_message
 from baton_server.wire.slots import texts_by_digest
 from baton_server.wire.texts import head
@@ -37,6 +37,10 @@ class ProtoParts:
         """Make a fragment of text."""
         return delta_part(place, text)
 
+    def progress_part(self, turn_id: str, round_number: int, progress: Progress) -> bytes:
+        """Make a fragment of what a handler reports."""
+        return progress_part(turn_id, round_number, progress)
+
     def reset_part(self, at: Place, texts: Sequence[tuple[Place, str]], reason: str) -> bytes:
         """Make a reset."""
         return reset_part(at, texts, reason)
@@ -57,6 +61,17 @@ def event_part(stored_event: bytes) -> bytes:
 def delta_part(place: Place, text: str) -> bytes:
     """Make a fragment of text. `place.offset` in UTF-8 bytes."""
     return event_pb2.StreamPart(delta=_delta(place, text)).SerializeToString()
+
+
+def progress_part(turn_id: str, round_number: int, progress: Progress) -> bytes:
+    """Make a fragment of what a handler reports. A peer that does not take so much at once does not get it."""
+    reported = event_pb2.CallProgress(call_id=progress.call_id, attempt=progress.attempt, number=progress.number)
+    for arm in ("text", "progress_json", "output_so_far"):
+        said = getattr(progress, arm)
+        if said is not None:
+            setattr(reported, arm, said)
+    delta = event_pb2.Delta(turn_id=turn_id, round=round_number, progress=reported)
+    return event_pb2.StreamPart(delta=delta).SerializeToString()
 
 
 def reset_part(at: Place, texts: Sequence[tuple[Place, str]], reason: str) -> bytes:

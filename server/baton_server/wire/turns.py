@@ -70,13 +70,14 @@ def read_turn(message: event_pb2.Turn, contents: Contents | None) -> TurnSnapsho
 
 
 def write_open_call(call: OpenCall, omit: Omission) -> event_pb2.RequiredAction:
-    """Write an open call as history knows it: QUEUED, and of the event's own session and turn."""
+    """Write an open call as history knows it: QUEUED or EFFECT_UNKNOWN, and of the event's own session and turn."""
     message = event_pb2.RequiredAction(
         call_id=call.call_id,
         agent=call.agent,
         name=call.name,
-        state=event_pb2.REQUIRED_ACTION_STATE_QUEUED,
+        state=_UNKNOWN if call.effect_unknown else event_pb2.REQUIRED_ACTION_STATE_QUEUED,
         kind=event_pb2.REQUIRED_ACTION_KIND_FUNCTION_CALL,
+        idempotency_key=call.key,
     )
     write_arguments(message, call.arguments, omit)
     return message
@@ -99,4 +100,9 @@ def read_open_call(message: event_pb2.RequiredAction, contents: Contents) -> Ope
         name=message.name,
         agent=message.agent,
         arguments=resolve(message.arguments_omitted, contents) if omitted else message.arguments_json,
+        key=message.idempotency_key or message.call_id,  # logs of 0.0.1 have none
+        effect_unknown=message.state == _UNKNOWN,
     )
+
+
+_UNKNOWN = event_pb2.REQUIRED_ACTION_STATE_EFFECT_UNKNOWN

@@ -89,6 +89,8 @@ def write_required_action(row: CallRow, state: str, lease: event_pb2.Lease | Non
         state=event_pb2.RequiredActionState.Value(f"REQUIRED_ACTION_STATE_{state}"),
         lease=lease,
         attempt=row.attempt,
+        idempotency_key=row.key,
+        expires_at=None if row.expires_at is None else write_time(row.expires_at),
         created_at=write_time(row.opened_at),
         kind=event_pb2.REQUIRED_ACTION_KIND_FUNCTION_CALL,
     )

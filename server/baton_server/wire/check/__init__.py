@@ -12,7 +12,15 @@ from baton_server.wire.check.agents import (
     check_list_agents,
     check_update_agent,
 )
-from baton_server.wire.check.frames import check_frame, check_result, handler_failures
+from baton_server.wire.check.calls import (
+    check_explain_call,
+    check_extend_call,
+    check_list_workers,
+    check_settle_call,
+    check_watch_calls,
+)
+from baton_server.wire.check.frames import check_frame, check_result
+from baton_server.wire.check.handlers import handler_failures
 from baton_server.wire.check.inputs import check_submit_input
 from baton_server.wire.check.runs import check_run, check_run_streamed
 from baton_server.wire.check.sessions import (
@@ -42,6 +50,8 @@ __all__ = [
     "check_create_session",
     "check_delete_agent",
     "check_delete_session",
+    "check_explain_call",
+    "check_extend_call",
     "check_frame",
     "check_get_agent",
     "check_get_session",
@@ -53,14 +63,17 @@ __all__ = [
     "check_list_required_actions",
     "check_list_sessions",
     "check_list_turns",
+    "check_list_workers",
     "check_read_content",
     "check_remove_items",
     "check_result",
     "check_run",
     "check_run_streamed",
+    "check_settle_call",
     "check_submit_input",
     "check_update_agent",
     "check_update_session",
     "check_watch",
+    "check_watch_calls",
     "handler_failures",
 ]

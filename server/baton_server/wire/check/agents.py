@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from baton.v1 import agent_pb2, run_config_pb2
+from baton_server.wire.check.execution import VERSION_CHARACTERS, execution, timeout_action
+from baton_server.wire.check.hooks import filters, guardrails, lifecycle_hooks
 from baton_server.wire.check.violations import FUNCTION_NAME, Violations, join
 from baton_server.wire.rules import schema_problem, strict_allows
 
@@ -95,6 +97,7 @@ def agent(found: Violations, path: str, message: agent_pb2.Agent) -> None:
     functions = _tools(found, join(path, "tools"), message.tools)
     if message.HasField("model_settings"):
         settings(found, join(path, "model_settings"), message.model_settings, functions)
+    guardrails(found, join(path, "input_guardrails"), message.input_guardrails)
 
 
 def agent_ref(found: Violations, path: str, message: agent_pb2.AgentRef) -> None:
@@ -122,6 +125,11 @@ def _tools(found: Violations, path: str, tools: Sequence[agent_pb2.Tool]) -> Col
 
 def _function(found: Violations, path: str, function: agent_pb2.FunctionTool) -> None:
     found.function_name(f"{path}.name", function.name)
+    if function.HasField("execution"):
+        execution(found, f"{path}.execution", function.execution)
+    if function.HasField("on_timeout"):
+        timeout_action(found, f"{path}.on_timeout", function.on_timeout)
+    found.text(f"{path}.handler_version", function.handler_version, VERSION_CHARACTERS)
     if not function.parameters_json:
         return
     problem = schema_problem(function.parameters_json)
@@ -175,3 +183,6 @@ def run_config(found: Violations, path: str, message: run_config_pb2.RunConfig) 
     if message.HasField("unserved_grace"):
         found.duration(f"{path}.unserved_grace", message.unserved_grace, 0, UNSERVED_GRACE_S)
     found.scopes(f"{path}.scopes", message.scopes, required=True)
+    guardrails(found, f"{path}.input_guardrails", message.input_guardrails)
+    filters(found, f"{path}.model_input_filters", message.model_input_filters)
+    lifecycle_hooks(found, f"{path}.lifecycle_hooks", message.lifecycle_hooks)

@@ -1,26 +1,42 @@
 """The frames of a worker. A wrong one is refused alone, by FRAME_INVALID; the stream lives.
 
-What a handler declares wrongly refuses that handler alone (`handler_failures`), and a Result that cannot be
-taken is answered by its ack (`check_result`).
+What a handler declares wrongly refuses that handler alone (`handlers`), and a Result that cannot be taken is answered
+by its ack (`check_result`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from baton.v1 import handler_pb2
+from baton.v1 import event_pb2, handler_pb2
 from baton_server.core.errors import Failure, Reason, Refused, refuse
-from baton_server.wire.check.inputs import outcome, result_too_large
-from baton_server.wire.check.violations import FUNCTION_NAME, Violations
+from baton_server.wire.check.inputs import json_text, outcome, result_too_large
+from baton_server.wire.check.violations import Violations
 from baton_server.wire.frames import PROTOCOL_VERSION
-from baton_server.wire.rules import schema_problem
+from baton_server.wire.texts import above
 
 HELD = 10_000
 CREDIT = 10_000
+CREDIT_BYTES = 2**40
+HOOK_BATCHES = 1000
+INSTANCE_CHARACTERS = 256
 REASON_CHARACTERS = 256
 CRASH_TYPE_CHARACTERS = 256
 NACK_DELAY_S = 3600
+EXTEND_S = (1.0, 3600.0)
+PROGRESS_BYTES = 65_536
+
+About = (
+    handler_pb2.CallAck
+    | handler_pb2.Result
+    | handler_pb2.Nack
+    | handler_pb2.Extend
+    | handler_pb2.CancelAck
+    | handler_pb2.HeldAttempt
+    | event_pb2.CallProgress
+)
+"""What names an attempt of a call."""
 
 
 def check_frame(frame: handler_pb2.ConnectRequest, frame_number: int) -> None:
@@ -38,32 +54,27 @@ def check_frame(frame: handler_pb2.ConnectRequest, frame_number: int) -> None:
         )
     found = Violations()
     _CHECKS[arm](found, arm, getattr(frame, arm))
-    if arm != "result":
+    if arm == "result":
+        nul_in_id(found, "result.call_id", frame.result.call_id)
+    else:
         found.no_nul(_without_handlers(frame, arm))
-    _raise_if_any(found, frame_number)
+    _raise_if_any(found, frame_number, f"Frame {frame_number} was not taken", "The stream lives")
 
 
 def check_result(result: handler_pb2.Result, frame_number: int) -> None:
-    """Check what a Result brings, for the verdict REFUSED. Raises Refused: FRAME_INVALID, RESULT_TOO_LARGE."""
+    """Check what a Result brings, for the verdict REFUSED. `frame_number` 0: it came by SettleCall.
+
+    Raises Refused: FRAME_INVALID, RESULT_TOO_LARGE.
+    """
     found = Violations()
     arm = outcome(found, "result", result)
     if arm == "crash":
-        found.text("result.crash.type", result.crash.type, CRASH_TYPE_CHARACTERS)
+        crash(found, "result.crash", result.crash)
     found.no_nul(result, "result")
-    _raise_if_any(found, frame_number)
+    _raise_if_any(found, frame_number, f"The result of {result.call_id!r} was not taken", "The call stays open")
     refused = result_too_large("result", result)
     if refused is not None:
         raise refused
-
-
-def handler_failures(specs: Sequence[handler_pb2.HandlerSpec]) -> list[Failure | None]:
-    """Judge declarations, one by one, in order; None: it may be registered."""
-    seen: set[str] = set()
-    failures: list[Failure | None] = []
-    for spec in specs:
-        failures.append(_handler_failure(spec, seen))
-        seen.add(spec.name)
-    return failures
 
 
 def _without_handlers(frame: handler_pb2.ConnectRequest, arm: str) -> handler_pb2.ConnectRequest:
@@ -76,63 +87,43 @@ def _without_handlers(frame: handler_pb2.ConnectRequest, arm: str) -> handler_pb
     return rest
 
 
-def _handler_failure(spec: handler_pb2.HandlerSpec, seen: set[str]) -> Failure | None:
-    if not FUNCTION_NAME.fullmatch(spec.name):
-        return _handler_invalid(spec, "name", "a name is 1 to 64 of A-Z a-z 0-9 _ -")
-    if spec.name in seen:
-        return _handler_invalid(spec, "name", "the name is declared twice")
-    problem = schema_problem(spec.parameters_json) if spec.parameters_json else None
-    if problem is not None:
-        return _handler_invalid(spec, "parameters_json", f"parameters_json {problem}")
-    found = Violations()
-    found.no_nul(spec)
-    if found:
-        return _handler_invalid(spec, found.found[0].path, "it holds a NUL character")
-    return None
-
-
-def _handler_invalid(spec: handler_pb2.HandlerSpec, problem: str, words: str) -> Failure:
-    return Failure(
-        reason=Reason.HANDLER_INVALID,
-        message=f"The handler {spec.name[:80]!r} was not registered: {words}.",
-        metadata={"name": spec.name[:80], "problem": problem},
-    )
-
-
-def _raise_if_any(found: Violations, frame_number: int) -> None:
+def _raise_if_any(found: Violations, frame_number: int, what: str, follows: str) -> None:
     if not found:
         return
     wrong = "; ".join(f"{one.path}: {one.problem}" for one in found.found)
     failure = Failure(
         reason=Reason.FRAME_INVALID,
-        message=f"Frame {frame_number} was not taken: {wrong}. The stream lives.",
+        message=f"{what}: {wrong}. {follows}.",
         metadata={"frame_number": str(frame_number), "field": found.found[0].path},
     )
     raise Refused(failure, found.found)
 
 
-# -- each kind -----------------------------------------------------------------------------------
+# -- who a worker is -----------------------------------------------------------------------------
 
 
-def _hello(found: Violations, path: str, hello: handler_pb2.Hello) -> None:
-    if hello.protocol_version not in (0, PROTOCOL_VERSION):
+def hello(found: Violations, path: str, given: handler_pb2.Hello) -> None:
+    """Check who a worker is, but for what it serves. Raises Refused with PROTOCOL_VERSION."""
+    if given.protocol_version not in (0, PROTOCOL_VERSION):
         raise refuse(
             Reason.PROTOCOL_VERSION,
-            f"The worker speaks protocol version {hello.protocol_version}, this server {PROTOCOL_VERSION}. "
+            f"The worker speaks protocol version {given.protocol_version}, this server {PROTOCOL_VERSION}. "
             "Use a worker library and a server that share one.",
-            version=str(hello.protocol_version),
+            version=str(given.protocol_version),
             supported=str(PROTOCOL_VERSION),
         )
-    found.optional_id(f"{path}.instance_id", hello.instance_id)
-    found.scopes(f"{path}.scopes", hello.scopes)
-    found.message_bytes(f"{path}.max_message_bytes", hello.max_message_bytes)
-    if len(hello.held) > HELD:
-        found.add(f"{path}.held", f"names {len(hello.held)} attempts, at most {HELD} are allowed")
+    found.text(f"{path}.instance_id", given.instance_id, INSTANCE_CHARACTERS)
+    found.scopes(f"{path}.scopes", given.scopes)
+    found.message_bytes(f"{path}.max_message_bytes", given.max_message_bytes)
+    if len(given.held) > HELD:
+        found.add(f"{path}.held", f"names {len(given.held)} attempts, at most {HELD} are allowed")
     else:
-        for index, held in enumerate(hello.held):
-            _attempt(found, f"{path}.held[{index}]", held)
-    if hello.HasField("credit"):
-        _credit(found, f"{path}.credit", hello.credit)
+        for index, held in enumerate(given.held):
+            attempt(found, f"{path}.held[{index}]", held)
+    if given.HasField("credit"):
+        _credit(found, f"{path}.credit", given.credit)
+    found.labels(f"{path}.metadata", given.metadata)
+    found.between(f"{path}.max_hook_batches", given.max_hook_batches, 0, HOOK_BATCHES)
 
 
 def _handlers(found: Violations, path: str, frame: handler_pb2.Register | handler_pb2.Unregister) -> None:
@@ -142,37 +133,88 @@ def _handlers(found: Violations, path: str, frame: handler_pb2.Register | handle
 
 def _credit(found: Violations, path: str, credit: handler_pb2.Credit) -> None:
     found.between(f"{path}.messages", credit.messages, 0, CREDIT)
+    found.between(f"{path}.bytes", credit.bytes, 0, CREDIT_BYTES)
 
 
-def _attempt(
-    found: Violations,
-    path: str,
-    about: handler_pb2.CallAck
-    | handler_pb2.Result
-    | handler_pb2.Nack
-    | handler_pb2.CancelAck
-    | handler_pb2.HeldAttempt,
-) -> None:
+# -- what it says about calls --------------------------------------------------------------------
+
+
+def attempt(found: Violations, path: str, about: About) -> None:
+    """Check which attempt of which call is meant."""
     found.id(f"{path}.call_id", about.call_id)
     found.at_least(f"{path}.attempt", about.attempt, 1)
 
 
-def _result(found: Violations, path: str, result: handler_pb2.Result) -> None:
-    _attempt(found, path, result)
-    if "\0" in result.call_id:
-        found.add(f"{path}.call_id", "holds a NUL character")
+def nul_in_id(found: Violations, path: str, call_id: str) -> None:
+    """Check the id of a call for a NUL, where the rest of a frame is checked apart."""
+    if "\0" in call_id:
+        found.add(path, "holds a NUL character")
 
 
-def _nack(found: Violations, path: str, nack: handler_pb2.Nack) -> None:
-    _attempt(found, path, nack)
-    found.text(f"{path}.reason", nack.reason, REASON_CHARACTERS)
-    if nack.HasField("delay"):
-        found.duration(f"{path}.delay", nack.delay, 0, NACK_DELAY_S)
+def crash(found: Violations, path: str, given: handler_pb2.Crash) -> None:
+    """Check an exception; its text may have any length, and is cut."""
+    found.text(f"{path}.type", given.type, CRASH_TYPE_CHARACTERS)
+
+
+def progress(found: Violations, path: str, given: event_pb2.CallProgress) -> None:
+    """Check what a handler reports."""
+    attempt(found, path, given)
+    found.at_least(f"{path}.number", given.number, 1)
+    arm = found.arm(path, given, "progress")
+    if arm is None:
+        return
+    said = getattr(given, arm)
+    if above(said, PROGRESS_BYTES):
+        found.add(f"{path}.{arm}", f"has more than {PROGRESS_BYTES} bytes")
+    elif arm == "progress_json":
+        json_text(found, f"{path}.{arm}", said)
+
+
+def nack(found: Violations, path: str, given: handler_pb2.Nack) -> None:
+    """Check a call that is given back."""
+    attempt(found, path, given)
+    found.text(f"{path}.reason", given.reason, REASON_CHARACTERS)
+    if given.HasField("delay"):
+        found.duration(f"{path}.delay", given.delay, 0, NACK_DELAY_S)
+
+
+def extend(found: Violations, path: str, given: handler_pb2.Extend) -> None:
+    """Check how long a lease is to last."""
+    attempt(found, path, given)
+    found.duration(f"{path}.lease", given.lease, *EXTEND_S)
 
 
 def _cancel_ack(found: Violations, path: str, ack: handler_pb2.CancelAck) -> None:
-    _attempt(found, path, ack)
+    attempt(found, path, ack)
     found.enum(f"{path}.outcome", ack.outcome, handler_pb2.CancelOutcome, required=True)
+
+
+# -- what it says about hooks --------------------------------------------------------------------
+
+
+def hook_answers(found: Violations, path: str, given: handler_pb2.HookAnswers) -> None:
+    """Check what hooks say, but for the batch: only its kind knows the shape of an answer."""
+    if not given.answers:
+        found.add(f"{path}.answers", "must hold at least one answer")
+    for index, answer in enumerate(given.answers):
+        where = f"{path}.answers[{index}]"
+        found.id(f"{where}.hook_id", answer.hook_id)
+        found.at_least(f"{where}.attempt", answer.attempt, 1)
+        match found.arm(where, answer, "outcome"):
+            case "answer_json":
+                json_text(found, f"{where}.answer_json", answer.answer_json)
+            case "crash":
+                crash(found, f"{where}.crash", answer.crash)
+            case _:
+                pass
+
+
+def _batch_answers(found: Violations, path: str, given: handler_pb2.HookAnswers) -> None:
+    found.id(f"{path}.batch_id", given.batch_id)
+    hook_answers(found, path, given)
+
+
+# -- the rest ------------------------------------------------------------------------------------
 
 
 def _heartbeat(found: Violations, path: str, beat: handler_pb2.WorkerHeartbeat) -> None:
@@ -186,13 +228,16 @@ def _anything(_found: Violations, _path: str, _frame: object) -> None:
 
 # Any: each function takes the message of the arm that it stands under.
 _CHECKS: Mapping[str, Callable[[Violations, str, Any], None]] = {
-    "hello": _hello,
+    "hello": hello,
     "register": _handlers,
     "unregister": _handlers,
     "credit": _credit,
-    "call_ack": _attempt,
-    "result": _result,
-    "nack": _nack,
+    "call_ack": attempt,
+    "progress": progress,
+    "result": attempt,
+    "hook_answers": _batch_answers,
+    "nack": nack,
+    "extend": extend,
     "cancel_ack": _cancel_ack,
     "heartbeat": _heartbeat,
     "drain": _anything,

@@ -1,4 +1,4 @@
-"""What is put into a session: messages, raw items, results and cancels; and SubmitInput, which carries them."""
+"""What is put into a session: messages, raw items, results, redeliveries and cancels; and SubmitInput itself."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from baton_server.wire.frames import RESULT_BYTES, payload_bytes
 INPUTS = 64
 ITEMS = 1000
 REASON_CHARACTERS = 256
+DECIDED_BY_CHARACTERS = 256
 CANCEL_GRACE_S = 60
 
 _URL_PREFIXES = ("https://", "data:")
@@ -54,6 +55,8 @@ def _input(found: Violations, path: str, given: session_pb2.Input, too_large: li
             refused = result_too_large(f"{path}.tool_result", given.tool_result)
             if refused is not None:
                 too_large.append(refused)
+        case "redelivery":
+            _redelivery(found, f"{path}.redelivery", given.redelivery)
         case "cancel":
             _cancel(found, f"{path}.cancel", given.cancel)
         case _:
@@ -107,6 +110,12 @@ def result_too_large(path: str, given: session_pb2.ToolResult | handler_pb2.Resu
         size=str(size),
         limit=str(RESULT_BYTES),
     )
+
+
+def _redelivery(found: Violations, path: str, given: session_pb2.Redelivery) -> None:
+    found.id(f"{path}.turn_id", given.turn_id)
+    found.id(f"{path}.call_id", given.call_id)
+    found.text(f"{path}.decided_by", given.decided_by, DECIDED_BY_CHARACTERS)
 
 
 def _cancel(found: Violations, path: str, given: session_pb2.CancelInput) -> None:

@@ -1,12 +1,10 @@
-"""Worker frames: results as inputs of the Runner, and what a worker is sent."""
+"""Results: what came of a call, as inputs of the Runner, recognised when they come again."""
 
 import pytest
 
-from baton.v1 import error_pb2, handler_pb2, item_pb2, session_pb2
-from baton_server.core.errors import Failure, Reason
+from baton.v1 import handler_pb2, item_pb2, session_pb2
 from baton_server.core.items import ImagePart, Settlement, TextPart
 from baton_server.core.texts import FUNCTION_FAILED
-from baton_server.ports.store import CallRow
 from baton_server.wire import frames
 
 Result = handler_pb2.Result
@@ -129,81 +127,3 @@ def test_success_said_or_not_is_the_same_result() -> None:
 def test_a_payload_is_its_texts_and_urls(result: Result | session_pb2.ToolResult, size: int) -> None:
     """Names and ids do not count."""
     assert frames.payload_bytes(result) == size
-
-
-def test_a_worker_is_welcomed_with_what_it_must_know() -> None:
-    """Clocks, limits, and a verdict for each handler and each held attempt, in order."""
-    conflict = Failure(reason=Reason.HANDLER_CONFLICT, message="other parameters", metadata={"name": "g"})
-
-    welcome = read(
-        frames.welcome_frame(
-            worker_id="worker_1",
-            server_version="0.0.1",
-            lease_s=30,
-            heartbeat_s=10,
-            grace_s=0.5,
-            handlers=[("f", None), ("g", conflict)],
-            attempts=[("call_1", 1, "CONTINUE"), ("call_2", 3, "ALREADY_SETTLED")],
-        )
-    ).welcome
-
-    assert (welcome.worker_id, welcome.protocol_version, welcome.server_version) == ("worker_1", 1, "0.0.1")
-    assert (welcome.lease.seconds, welcome.heartbeat_interval.seconds) == (30, 10)
-    assert welcome.registration_grace.nanos == 500_000_000
-    assert (welcome.max_message_bytes, welcome.max_result_bytes) == (16_777_216, 4_194_304)
-    assert [(h.name, h.HasField("error")) for h in welcome.handlers] == [("f", False), ("g", True)]
-    assert welcome.handlers[1].error.reason == error_pb2.ERROR_REASON_HANDLER_CONFLICT
-    assert [(a.call_id, a.attempt, a.verdict) for a in welcome.attempts] == [
-        ("call_1", 1, handler_pb2.HELD_VERDICT_CONTINUE),
-        ("call_2", 3, handler_pb2.HELD_VERDICT_ALREADY_SETTLED),
-    ]
-
-
-def test_a_call_carries_the_models_arguments_byte_for_byte() -> None:
-    """Big integers and spacing arrive as the model wrote them."""
-    row = CallRow(
-        call_id="call_1", session_id="sess_1", turn_id="turn_1", name="f", agent="A",
-        arguments='{ "n": 9007199254740993.0 }', scopes=("svc-7",), attempt=2, may_have_run=True,
-    )  # fmt: skip
-
-    call = read(frames.call_frame(row, "svc-7")).call
-
-    assert call.arguments_json == row.arguments
-    assert (call.call_id, call.attempt, call.name, call.agent) == ("call_1", 2, "f", "A")
-    assert (call.session_id, call.turn_id, call.scope) == ("sess_1", "turn_1", "svc-7")
-    assert (call.idempotency_key, call.may_have_run) == ("call_1", True)
-
-
-def test_a_result_is_acked_by_its_verdict() -> None:
-    """DURABLE without an error, the others with one."""
-    stale = Failure(reason=Reason.ATTEMPT_STALE, message="replaced")
-
-    durable = read(frames.result_ack_frame("call_1", 1, "DURABLE")).result_ack
-    discarded = read(frames.result_ack_frame("call_1", 1, "DISCARDED", stale)).result_ack
-
-    assert durable.verdict == handler_pb2.RESULT_VERDICT_DURABLE
-    assert not durable.HasField("error")
-    assert discarded.verdict == handler_pb2.RESULT_VERDICT_DISCARDED
-    assert discarded.error.reason == error_pb2.ERROR_REASON_ATTEMPT_STALE
-
-
-def test_the_other_frames_say_what_they_are_given() -> None:
-    """Registered, Cancel, ProtocolError, Drain and the heartbeat."""
-    wrong = Failure(reason=Reason.FRAME_INVALID, message="no", metadata={"field": "nack.delay"})
-
-    assert read(frames.registered_frame([("f", None)])).registered.handlers[0].name == "f"
-    cancel = read(frames.cancel_frame("call_1", 2, "SETTLED_ELSEWHERE", 0)).cancel
-    assert (cancel.call_id, cancel.attempt) == ("call_1", 2)
-    assert cancel.reason == handler_pb2.CANCEL_REASON_SETTLED_ELSEWHERE
-    assert cancel.grace.ByteSize() == 0
-    error = read(frames.protocol_error_frame(17, wrong)).protocol_error
-    assert (error.frame_number, error.error.metadata["field"]) == (17, "nack.delay")
-    drain = read(frames.drain_frame("restart", 1_796_000_000.0)).drain
-    assert (drain.reason, drain.deadline.seconds) == ("restart", 1_796_000_000)
-    assert not read(frames.drain_frame("restart")).drain.HasField("deadline")
-    assert read(frames.heartbeat_frame(1_796_000_000.5)).heartbeat.now.nanos == 500_000_000
-
-
-def read(frame: bytes) -> handler_pb2.ConnectResponse:
-    """Reads a frame as a worker does."""
-    return handler_pb2.ConnectResponse.FromString(frame)
