@@ -64,6 +64,13 @@ class Settings(BaseSettings):
     heartbeat_s: Seconds = Field(10.0, description="Workers and watchers hear from the server at least so often.")
     registration_grace_s: Seconds = Field(10.0, description="Handlers outlive a broken stream for so long.")
     hello_timeout_s: Seconds = Field(10.0, description="A stream must say who it is within so long.")
+    max_stream_age_s: float = Field(
+        1800.0,
+        ge=0,
+        le=86_400,
+        allow_inf_nan=False,
+        description="A worker is asked to attach anew after about so long; 0: never.",
+    )
     openai_api_key: SecretStr = Field(
         SecretStr(""), validation_alias="OPENAI_API_KEY", description="Key of the model API."
     )

@@ -20,8 +20,12 @@ from baton_server.api.server import GrpcServer
 from baton_server.api.session_service import SessionService
 from baton_server.api.session_streams import SessionStreams
 from baton_server.api.views import Views
+from baton_server.api.worker_frames import Desk
 from baton_server.app.agents import Agents
 from baton_server.app.calls.dispatch import Dispatcher
+from baton_server.app.calls.explain import Explain
+from baton_server.app.calls.hooks import Hooks
+from baton_server.app.calls.listing import Listing
 from baton_server.app.calls.registry import Registry
 from baton_server.app.calls.workers import Workers
 from baton_server.app.runs import Runs
@@ -43,6 +47,8 @@ from baton_server.ports.clock import Clock
 from baton_server.ports.model import Model
 from baton_server.ports.store import Store
 from baton_server.store.sqlite import open_sqlite
+from baton_server.telemetry.metrics import Counters
+from baton_server.telemetry.observers import Observers
 from baton_server.telemetry.tracing import TurnSpans
 from baton_server.wire.codec import ProtoCodec, stamp
 from baton_server.wire.rules import JsonRules
@@ -68,6 +74,7 @@ class Baton:
     driver: Driver
     engine: EmbeddedEngine
     dispatcher: Dispatcher
+    hooks: Hooks
     workers: Workers
     sweeper: Sweeper
     grpc: GrpcServer
@@ -89,7 +96,7 @@ class Baton:
         """Begin nothing new, and let what runs come to a commit."""
         await self.grpc.leave()
         self.driver.draining = True
-        self.dispatcher.drain("the server stops")
+        self.dispatcher.drain("the server stops", within_s)
         with suppress(TimeoutError):
             async with asyncio.timeout(within_s):
                 await self.driver.quiet()
@@ -99,6 +106,7 @@ class Baton:
         await self.grpc.stop(LAST_WORDS_S)
         await self.engine.stop(LAST_WORDS_S)
         self.driver.stop()
+        await self.hooks.close()
         await self.dispatcher.close()
         await self.runtime.model.close()
         await self.runtime.store.close()
@@ -156,24 +164,28 @@ def build(settings: Settings, store: Store, model: Model | None = None, clock: C
         runner=Runner(rules),
         ids=ids,
         clock=clock,
+        observer=Observers(TurnSpans(), Counters()),
         limits=limits(settings),
     )
     registry = Registry()
-    driver = Driver(runtime, TurnSpans())
-    dispatcher = driver.dispatcher = Dispatcher(runtime, registry, driver.feed, driver.eased)
+    hooks = Hooks(runtime, registry)
+    driver = Driver(runtime, runtime.observer, hooks)
+    dispatcher = driver.dispatcher = Dispatcher(runtime, registry, driver.feed, driver.eased, driver.round_of)
     engine = driver.engine = EmbeddedEngine(store, clock, driver.advance)
-    workers = Workers(runtime, registry, dispatcher)
+    workers = Workers(runtime, registry, dispatcher, hooks)
+    desk = Desk(workers=workers, dispatcher=dispatcher, hooks=hooks)
     sessions, acceptance = Sessions(runtime), Acceptance(runtime, registry, rules)
     rest = Rest(runtime, registry, driver)
     runs = Runs(runtime, acceptance, sessions, driver, rest)
     submissions = Submissions(runtime, acceptance, driver)
     views, watcher = Views(runtime, registry, dispatcher), Watcher(runtime, driver, rest)
+    listing, explain = Listing(runtime, registry, dispatcher.leases), Explain(runtime, registry, dispatcher)
     unary = SessionService(runtime, sessions, submissions, runs, views)
     services = {
         "AgentService": AgentService(Agents(runtime)).rpcs(),
         "SessionService": {**unary.rpcs(), **SessionStreams(runtime, sessions, runs, watcher, unary).rpcs()},
         "RunnerService": RunnerService(runs, watcher, views, submissions.abandon).rpcs(),
-        "HandlerService": HandlerService(runtime, workers, dispatcher, VERSION).rpcs(),
+        "HandlerService": HandlerService(runtime, desk, views, listing, explain, VERSION).rpcs(),
     }
     return Baton(
         settings=settings,
@@ -181,6 +193,7 @@ def build(settings: Settings, store: Store, model: Model | None = None, clock: C
         driver=driver,
         engine=engine,
         dispatcher=dispatcher,
+        hooks=hooks,
         workers=workers,
         sweeper=Sweeper(runtime, sessions),
         grpc=GrpcServer(services, ids, clock, store.healthy),
@@ -197,6 +210,7 @@ def limits(settings: Settings) -> Limits:
         watch_heartbeat_s=settings.heartbeat_s,
         registration_grace_s=settings.registration_grace_s,
         hello_timeout_s=settings.hello_timeout_s,
+        max_stream_age_s=settings.max_stream_age_s,
     )
 
 

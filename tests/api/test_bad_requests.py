@@ -26,6 +26,7 @@ from tests.api.calling import (
 )
 from tests.support.scripted_model import ScriptedModel, calls
 from tests.support.server import server
+from tests.wire.bad_calls import BAD_CALLS
 from tests.wire.bad_requests import BAD
 from tests.wire.good_requests import Bad, rows
 
@@ -34,7 +35,7 @@ from baton.v1 import session_pb2 as pb
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-STREAMED = ("Watch", "ReadContent", "RunStreamed")
+STREAMED = ("Watch", "ReadContent", "RunStreamed", "WatchCalls")
 
 TABLES = (
     *("sessions", "turns", "events", "items", "contents", "documents", "calls"),
@@ -98,7 +99,7 @@ async def test_the_tables_that_are_counted_are_all_there_are(standing: Standing)
     assert own - {"health"} == set(TABLES)
 
 
-@pytest.mark.parametrize("bad", rows(BAD))
+@pytest.mark.parametrize("bad", rows((*BAD, *BAD_CALLS)))
 async def test_a_bad_request_is_refused_by_name_and_changes_nothing(standing: Standing, bad: Bad) -> None:
     """The status tells the reason and every wrong field, and the store is as it was."""
     before = standing.counts()
@@ -286,6 +287,7 @@ async def _answer(client: Client, rpc: str, message: Message) -> Any:
         "AgentService": client.agents,
         "SessionService": client.sessions,
         "RunnerService": client.runner,
+        "HandlerService": client.handlers,
     }[service]
     call = getattr(stub, method)
     if method == "Converse":

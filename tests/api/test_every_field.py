@@ -1,13 +1,18 @@
 """Every field of every request is sent once and seen to work, or refused by its name.
 
 A field that is added to the contract fails `test_every_field_of_the_contract_is_sent` until a test here, or in
-the two files that it imports, sends it.
+the four files that it imports, sends it.
 """
 
 import json
 from typing import Any
 
-from tests.api import test_every_frame_field, test_every_session_field
+from tests.api import (
+    test_every_frame_field,
+    test_every_hook_field,
+    test_every_session_field,
+    test_every_twin_field,
+)
 from tests.api.calling import (
     events_in,
     everything,
@@ -32,7 +37,8 @@ AT_REST: Any = {"unserved_grace": {"seconds": 0}}
 
 def test_every_field_of_the_contract_is_sent() -> None:
     """No field of a request is without a test that sends it."""
-    assert {test_every_frame_field.sends, test_every_session_field.sends} == {sends}
+    files = (test_every_frame_field, test_every_hook_field, test_every_session_field, test_every_twin_field)
+    assert {file.sends for file in files} == {sends}
 
     assert list(missing(DECLARED, all_fields())) == []
 

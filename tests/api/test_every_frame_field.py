@@ -2,14 +2,16 @@
 
 import asyncio
 import hashlib
+import time
 from typing import Any
 
-from tests.api.calling import WEATHER, frame, helper, soon, text_of, told
+from tests.api.calling import WEATHER, frame, helper, soon, text_of, told, until
 from tests.api.conftest import Serve, Served
 from tests.api.sending import sends
 from tests.support.scripted_model import calls, say
 
-from baton.v1 import error_pb2, handler_pb2, item_pb2
+from baton.v1 import error_pb2, event_pb2, handler_pb2, item_pb2
+from baton.v1 import session_pb2 as pb
 
 CITIES = ("Kyoto", "Nara", "Osaka", "Kobe", "Uji")
 
@@ -46,11 +48,11 @@ HANDLER = {"name": "get_weather", "description": "the weather", "parameters_json
 
 @sends("""
     ConnectRequest: hello register unregister credit heartbeat drain
-    Hello: protocol_version instance_id sdk scopes handlers max_message_bytes held credit
+    Hello: protocol_version instance_id sdk scopes handlers max_message_bytes held credit metadata
     Sdk: name version language
     HandlerSpec: name description parameters_json
     HeldAttempt: call_id attempt begun finished
-    Credit: messages
+    Credit: messages bytes
     Register: handlers
     Unregister: handlers
     WorkerHeartbeat: now held
@@ -70,7 +72,8 @@ async def test_a_worker_introduces_itself_by_every_field(noting: Serve) -> None:
             "handlers": [HANDLER],
             "max_message_bytes": 65_536,
             "held": [held],
-            "credit": {"messages": 0},
+            "credit": {"messages": 0, "bytes": 1},
+            "metadata": {"zone": "a"},
         }
     )
     welcome = await worker.read("welcome")
@@ -135,7 +138,7 @@ async def test_a_worker_answers_by_every_field(noting: Serve) -> None:
 
 @sends("""
     ConnectRequest: nack cancel_ack
-    Nack: call_id attempt delay reason
+    Nack: call_id attempt delay reason not_begun
     CancelAck: call_id attempt outcome
 """)
 async def test_a_worker_gives_back_by_every_field(noting: Serve) -> None:
@@ -148,7 +151,8 @@ async def test_a_worker_gives_back_by_every_field(noting: Serve) -> None:
     turn_id = (await served.client.submit(made.session_id, "hi")).turn_id
     first = await worker.read("call")
     delay = {"nanos": 1_000_000}
-    await worker.write(nack={"call_id": first.call_id, "attempt": 1, "delay": delay, "reason": "busy"})
+    nack = {"call_id": first.call_id, "attempt": 1, "delay": delay, "reason": "busy", "not_begun": True}
+    await worker.write(nack=nack)
     second = await worker.read("call")
     await served.client.cancel(made.session_id, turn_id, grace={"seconds": 60})
     stop = await worker.read("cancel")
@@ -158,7 +162,80 @@ async def test_a_worker_gives_back_by_every_field(noting: Serve) -> None:
     events = await served.client.rest(made.session_id)
 
     assert (first.attempt, second.attempt, second.call_id) == (1, 2, first.call_id)
+    assert not second.may_have_run
     assert told(events, "turn_cancelled")
+
+
+@sends("""
+    Hello: resume_token
+    ConnectRequest: progress extend
+    CallProgress: call_id attempt number text progress_json output_so_far
+    Extend: call_id attempt lease
+""")
+async def test_a_worker_reports_and_stays_by_every_field(noting: Serve) -> None:
+    """What it reports reaches who watches; a longer lease is told; the token gives it its place on a new stream."""
+    served = await noting(calls(("get_weather", '{"city":"Kyoto"}')), say("ok"))
+    worker = Worker(served)
+    await worker.write(hello={"handlers": [HANDLER], "credit": {"messages": 100}})
+    welcome = await worker.read("welcome")
+    made = await served.client.session(agent=helper("get_weather"))
+    watching = served.client.sessions.Watch(pb.WatchRequest(session_id=made.session_id, follow=pb.FOLLOW_FOREVER))
+    await served.client.submit(made.session_id, "hi")
+    call = await worker.read("call")
+    about = {"call_id": call.call_id, "attempt": 1}
+    await until(watching, "session_requires_action")
+    reports = []
+    for number, said in enumerate(({"text": "asking"}, {"progress_json": "[1]"}, {"output_so_far": "18"}), 1):
+        await worker.write(progress={**about, "number": number, **said})
+        reports += [part.delta.progress for part in await until(watching, "delta") if part.HasField("delta")]
+    await worker.write(extend={**about, "lease": {"seconds": 600}})
+    extended = await worker.read("extend_ack")
+    worker.cancel()
+    back = Worker(served)
+    held = {**about, "begun": True}
+    await back.write(hello={"handlers": [HANDLER], "resume_token": welcome.resume_token, "held": [held]})
+    again = await back.read("welcome")
+    watching.cancel()
+
+    assert [(report.number, report.WhichOneof("progress")) for report in reports] == [
+        (1, "text"),
+        (2, "progress_json"),
+        (3, "output_so_far"),
+    ]
+    assert extended.until.ToSeconds() > time.time() + 500
+    assert again.worker_id == welcome.worker_id
+    assert [verdict.verdict for verdict in again.attempts] == [handler_pb2.HELD_VERDICT_CONTINUE]
+
+
+@sends("""
+    HandlerSpec: kind version execution max_concurrency
+    HandlerExecution: timeout side_effects idempotency_fields
+""")
+async def test_a_function_is_executed_as_its_handler_says(noting: Serve) -> None:
+    """Its version, deadline and key travel with the call; one at once; given back, it is not run a second time."""
+    served = await noting(calls(("get_weather", '{"city":"Kyoto"}'), ("get_weather", '{"city":"Nara"}')), say("ok"))
+    worker = Worker(served)
+    execution = {
+        "timeout": {"seconds": 600},
+        "side_effects": handler_pb2.SIDE_EFFECTS_ONCE,
+        "idempotency_fields": ["/city"],
+    }
+    more = {"kind": event_pb2.HANDLER_KIND_FUNCTION, "version": "2", "execution": execution, "max_concurrency": 1}
+    await worker.write(hello={"handlers": [{**HANDLER, **more}], "credit": {"messages": 100}})
+    await worker.read("welcome")
+    made = await served.client.session(agent=helper("get_weather"))
+    await served.client.submit(made.session_id, "hi")
+    call = await worker.read("call")
+    await worker.write(nack={"call_id": call.call_id, "attempt": 1})
+    other = await worker.read("call")
+    await worker.write(result={"call_id": other.call_id, "attempt": 1, "output": "18"})
+
+    events = await served.client.rest(made.session_id)
+
+    assert (call.version, call.attempt) == ("2", 1)
+    assert call.deadline.ToSeconds() > time.time() + 500
+    assert call.idempotency_key not in (call.call_id, other.idempotency_key)
+    assert [unknown.call_id for unknown in told(events, "effect_unknown")] == [call.call_id]
 
 
 @sends("""

@@ -105,7 +105,7 @@ async def test_silence_ends_with_the_grace(stage: Stage) -> None:
 
 async def test_a_worker_that_comes_back_is_told_of_the_cancel_again(stage: Stage) -> None:
     """The first Cancel may have been lost with the stream; what is left of the grace is said."""
-    worker = await stage.worker("f", instance_id="pod")
+    worker = await stage.worker("f")
     turn = await stage.call("f")
     call = await worker.expect("call")
     await turn.cancel(grace={"seconds": 30})
@@ -113,7 +113,7 @@ async def test_a_worker_that_comes_back_is_told_of_the_cancel_again(stage: Stage
     await stage.break_off(worker, call.call_id)
     stage.pass_time(5)
 
-    worker = await stage.worker("f", instance_id="pod", held=held(call))
+    worker = await stage.back(worker, "f", held=held(call))
 
     cancel = await worker.expect("cancel")
     assert (cancel.call_id, cancel.reason) == (call.call_id, handler_pb2.CANCEL_REASON_TURN_ENDED)

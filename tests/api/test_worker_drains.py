@@ -124,14 +124,14 @@ async def test_calls_of_a_draining_worker_go_to_those_who_stay(stage: Stage) -> 
 
 async def test_a_drained_worker_that_breaks_off_with_a_call_has_its_grace(stage: Stage) -> None:
     """Leaving in order means leaving with nothing; whoever does not may still come back."""
-    worker = await stage.worker("f", instance_id="pod")
+    worker = await stage.worker("f")
     turn = await stage.call("f")
     call = await worker.expect("call")
     await worker.send(drain={})
     await worker.nothing()
     await stage.break_off(worker, call.call_id)
 
-    back = await stage.worker("f", instance_id="pod", held=held(call))
+    back = await stage.back(worker, "f", held=held(call))
 
     assert back.welcome.attempts[0].verdict == handler_pb2.HELD_VERDICT_CONTINUE
     await back.finish(call)
@@ -159,14 +159,14 @@ async def test_a_draining_server_says_so_and_hands_nothing_out(stage: Stage) -> 
 
 async def test_results_are_taken_while_the_server_drains(stage: Stage) -> None:
     """Over the stream that there is, and over a new one."""
-    worker = await stage.worker("f", instance_id="pod")
+    worker = await stage.worker("f")
     turn = await stage.turn([("f", '{"n":0}'), ("f", '{"n":1}')])
     first, second = await worker.expect_all("call", 2)
     stage.baton.dispatcher.drain("the server stops")
     await worker.expect("drain")
 
     await worker.finish(first)
-    back = await stage.worker("f", instance_id="pod", held=held(second))
+    back = await stage.back(worker, "f", held=held(second))
     assert back.welcome.attempts[0].verdict == handler_pb2.HELD_VERDICT_CONTINUE
     await back.finish(second)
 
@@ -176,7 +176,7 @@ async def test_results_are_taken_while_the_server_drains(stage: Stage) -> None:
 
 async def test_after_a_restart_a_run_waits_for_workers_that_hold_its_calls(stage: Stage) -> None:
     """Who asks again meanwhile is not told that nobody works on them."""
-    worker = await stage.worker("f", instance_id="pod")
+    worker = await stage.worker("f")
     text, agent = stage.script([("f", "{}")])
     request = run_request(agent=agent, text=text)
     stage.client.runner.Run(request)
@@ -185,7 +185,7 @@ async def test_after_a_restart_a_run_waits_for_workers_that_hold_its_calls(stage
     await stage.restart()
 
     running = asyncio.ensure_future(soon(stage.client.runner.Run(request)))
-    back = await stage.worker("f", instance_id="pod", held=held(call))
+    back = await stage.back(worker, "f", held=held(call))
     await back.finish(call)
 
     assert (await running).turn.status == event_pb2.TURN_STATUS_COMPLETED

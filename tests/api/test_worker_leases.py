@@ -3,25 +3,10 @@
 import grpc
 import pytest
 from tests.api.calling import kinds
-from tests.support.scripted_worker import ScriptedWorker, held
+from tests.support.scripted_worker import acked
 from tests.support.stage import Stage
 
 from baton.v1 import error_pb2, event_pb2, handler_pb2, item_pb2
-
-CONTINUE, ABANDON, ALREADY_SETTLED = (
-    handler_pb2.HELD_VERDICT_CONTINUE,
-    handler_pb2.HELD_VERDICT_ABANDON,
-    handler_pb2.HELD_VERDICT_ALREADY_SETTLED,
-)
-
-
-async def acked(worker: ScriptedWorker) -> handler_pb2.Call:
-    """Take a call and ack it, so that only its lease runs."""
-    call: handler_pb2.Call = await worker.expect("call")
-    await worker.ack(call)
-    await worker.nothing()
-    return call
-
 
 # -- silence -------------------------------------------------------------------------------------
 
@@ -159,138 +144,6 @@ async def test_after_the_grace_a_name_is_unserved(stage: Stage) -> None:
     await turn.until("attempt_lost")
 
 
-async def test_a_worker_that_comes_back_goes_on_with_what_it_holds(stage: Stage) -> None:
-    """The same attempt, the same worker_id; its result counts though it was made while nobody was attached."""
-    worker = await stage.worker("f", instance_id="pod")
-    turn = await stage.call("f")
-    call = await acked(worker)
-    await stage.break_off(worker, call.call_id)
-    stage.pass_time(9)
-
-    back = await stage.worker("f", instance_id="pod", held=held(call, finished=True))
-
-    (verdict,) = back.welcome.attempts
-    assert (verdict.call_id, verdict.attempt, verdict.verdict) == (call.call_id, 1, CONTINUE)
-    assert back.welcome.worker_id == worker.welcome.worker_id
-    stage.pass_time(9)
-    await back.nothing()
-    await back.finish(call)
-    assert "attempt_lost" not in kinds(await turn.completed())
-
-
-async def test_what_a_returning_worker_does_not_name_is_delivered_again(stage: Stage) -> None:
-    """It has not begun it, so the next attempt has not run before; no event, since nothing was lost."""
-    worker = await stage.worker("f", instance_id="pod")
-    turn = await stage.call("f")
-    call = await worker.expect("call")
-    await stage.break_off(worker, call.call_id)
-
-    back = await stage.worker("f", instance_id="pod")
-
-    again = await back.expect("call")
-    assert (again.call_id, again.attempt, again.may_have_run) == (call.call_id, 2, False)
-    await back.finish(again)
-    assert "attempt_lost" not in kinds(await turn.completed())
-
-
-async def test_an_attempt_that_was_given_away_is_abandoned(stage: Stage) -> None:
-    """Whoever comes back after its grace is told to stop, and another worker goes on."""
-    worker = await stage.worker("f", instance_id="pod")
-    turn = await stage.call("f")
-    call = await acked(worker)
-    other = await stage.worker("f")
-    await stage.break_off(worker, call.call_id)
-    stage.pass_time(11)
-    again = await other.expect("call")
-
-    back = await stage.worker("f", instance_id="pod", held=held(call))
-
-    assert [verdict.verdict for verdict in back.welcome.attempts] == [ABANDON]
-    await other.finish(again)
-    await turn.completed()
-
-
-async def test_a_result_whose_ack_was_lost_is_already_settled(stage: Stage) -> None:
-    """The worker may forget it without sending it again; what something else settled is abandoned."""
-    worker = await stage.worker("f", instance_id="pod")
-    turn = await stage.turn([("f", '{"n":0}'), ("f", '{"n":1}'), ("f", '{"n":2}')])
-    mine, outside, open_ = await worker.expect_all("call", 3)
-    await worker.finish(mine)
-    await turn.settle(outside.call_id, output="by hand")
-    await worker.expect("cancel")
-    await stage.break_off(worker, open_.call_id)
-
-    manifest = held(mine, outside, open_, handler_pb2.Call(call_id="call_of_nobody", attempt=1))
-    back = await stage.worker("f", instance_id="pod", held=manifest)
-
-    verdicts = [verdict.verdict for verdict in back.welcome.attempts]
-    assert verdicts == [ALREADY_SETTLED, ABANDON, CONTINUE, ABANDON]
-    await back.finish(open_)
-    await turn.completed()
-
-
-async def test_an_attempt_named_twice_is_judged_twice(stage: Stage) -> None:
-    """A muddled manifest costs nobody a call: the attempt that is held goes on."""
-    worker = await stage.worker("f", instance_id="pod")
-    turn = await stage.call("f")
-    call = await acked(worker)
-    await stage.break_off(worker, call.call_id)
-
-    newer = handler_pb2.Call(call_id=call.call_id, attempt=2)
-    back = await stage.worker("f", instance_id="pod", held=held(call, newer))
-
-    assert [verdict.verdict for verdict in back.welcome.attempts] == [CONTINUE, ABANDON]
-    await back.finish(call)
-    await turn.completed()
-
-
-async def test_a_new_instance_resumes_nothing(stage: Stage) -> None:
-    """Without an instance_id, or with another one, what is named is somebody else's."""
-    worker = await stage.worker("f", instance_id="pod")
-    await stage.call("f")
-    call = await acked(worker)
-    await stage.break_off(worker, call.call_id)
-
-    for stranger in ("", "other"):
-        other = await stage.worker("f", held=held(call), instance_id=stranger)
-        assert [verdict.verdict for verdict in other.welcome.attempts] == [ABANDON]
-        await other.nothing()
-
-
-async def test_the_older_stream_of_an_instance_is_replaced(stage: Stage) -> None:
-    """A worker whose connection hangs may attach anew at once; calls go on over the new stream."""
-    older = await stage.worker("f", instance_id="pod")
-    turn = await stage.call("f")
-    call = await acked(older)
-
-    newer = await stage.worker("f", instance_id="pod", held=held(call))
-
-    ending = await older.ended()
-    assert (ending.code, ending.reason) == (grpc.StatusCode.ABORTED, "WORKER_REPLACED")
-    assert ending.metadata == {"instance_id": "pod"}
-    assert [verdict.verdict for verdict in newer.welcome.attempts] == [CONTINUE]
-    await newer.finish(call)
-    await turn.completed()
-    await stage.call("f")
-    await newer.expect("call")
-
-
-async def test_credit_does_not_outlive_its_stream(stage: Stage) -> None:
-    """A worker that comes back says anew how much it takes."""
-    worker = await stage.worker("f", credit=5, instance_id="pod")
-    await stage.call("f")
-    call = await acked(worker)
-    await stage.break_off(worker, call.call_id)
-    back = await stage.worker("f", credit=0, instance_id="pod", held=held(call))
-
-    turn = await stage.call("f")
-    await turn.waiting()
-
-    await back.nothing()
-    await back.send(credit={"messages": 1})
-    await back.expect("call")
-
-
 async def test_a_call_whose_worker_left_before_it_was_written_goes_to_another(stage: Stage) -> None:
     """Nobody has seen the first attempt, so the second has not run before, and nothing was lost."""
     leaving = await stage.worker("f", credit=99)
@@ -350,24 +203,9 @@ async def test_a_call_that_is_settled_while_it_is_handed_out_is_not_delivered(st
 # -- restarts ------------------------------------------------------------------------------------
 
 
-async def test_a_worker_goes_on_over_a_restart_of_the_server(stage: Stage) -> None:
-    """Leases are in the store: after a restart the instance names what it holds, and its result counts."""
-    worker = await stage.worker("f", instance_id="pod")
-    turn = await stage.call("f")
-    call = await acked(worker)
-    await stage.restart()
-
-    back = await stage.worker("f", instance_id="pod", held=held(call))
-
-    assert [verdict.verdict for verdict in back.welcome.attempts] == [CONTINUE]
-    assert back.welcome.worker_id == worker.welcome.worker_id
-    await back.finish(call)
-    assert "attempt_lost" not in kinds(await stage.again(turn).completed())
-
-
 async def test_after_a_restart_a_lease_waits_out_the_grace(stage: Stage) -> None:
     """The worker may be on its way; who is there gets the call when it does not come."""
-    worker = await stage.worker("f", instance_id="pod")
+    worker = await stage.worker("f")
     await stage.call("f")
     call = await acked(worker)
     await stage.restart()

@@ -7,10 +7,11 @@ import math
 from pathlib import Path
 from typing import cast
 
-from tests.api.calling import client_of, soon
+from tests.api.calling import client_of, helper, soon, until
 from tests.support.faulty_store import FaultyStore
-from tests.support.scripted_model import Gate, ScriptedModel, say
+from tests.support.scripted_model import Gate, ScriptedModel, calls, say
 from tests.support.server import server
+from tests.support.stepped_clock import SteppedClock
 
 from baton.v1 import session_pb2
 from baton_server.app.calls.registry import Registry
@@ -46,3 +47,28 @@ async def test_a_session_does_not_rest_between_two_turns(tmp_path: Path) -> None
         second.open()
         await client.rest(session.session_id)
         assert await rest.session_left(session.session_id) == 0.0
+
+
+async def test_what_a_former_process_left_does_not_rest_before_its_workers_had_their_grace(tmp_path: Path) -> None:
+    """They come back to a server that was restarted within seconds; a run must not be told that nobody serves it."""
+    tools = [{"function": {"name": "f", "parameters_json": '{"type":"object"}'}}]
+    settings = {"registration_grace_s": 10.0}
+    clock = SteppedClock()
+    async with (
+        server(tmp_path, ScriptedModel([calls(("f", "{}"))]), clock=clock, **settings) as baton,
+        client_of(baton) as client,
+    ):
+        session = await client.session(agent=helper(tools=tools))
+        answer = await client.submit(session.session_id, "Go.")
+        await until(
+            client.sessions.Watch(session_pb2.WatchRequest(session_id=session.session_id)), "session_requires_action"
+        )
+    clock.advance(60)
+
+    async with server(tmp_path, ScriptedModel([]), clock=clock, **settings) as baton:
+        rest = Rest(baton.runtime, Registry(), baton.driver)
+
+        left = await rest.turn_left(session.session_id, answer.turn_id)
+
+    assert left is not None
+    assert left > 10

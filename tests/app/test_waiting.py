@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from baton_server.app.calls.waiting import WaitingCall, WaitingCalls
 
 NAMES = ("f", "g")
 SCOPES = (("",), ("a", ""))
+VERSIONS = ("", "2")
 
 STEPS = st.lists(
     st.one_of(
@@ -22,17 +23,19 @@ STEPS = st.lists(
 
 
 def call(number: int, available_at: float = 0.0) -> WaitingCall:
-    """Make a call: its number says its place, its name and its scopes."""
+    """Make a call: its number says its place, its name, its scopes and its version."""
     return WaitingCall(
         call_id=f"call_{number}",
         name=NAMES[number % 2],
         scopes=SCOPES[number // 2 % 2],
         place=number,
+        version=VERSIONS[number // 4 % 2],
         available_at=available_at,
     )
 
 
 @given(STEPS)
+@example([("add", 0, 0.0), ("discard", 0, None), ("add", 0, 5.0), ("take", 1, {"f"})])  # its former place is void
 def test_it_gives_what_a_plain_list_would_give(steps: list[tuple[str, int, object]]) -> None:
     """Sorting all calls by place and looking at each gives the same, only slower."""
     queue, plain, now = WaitingCalls(), dict[str, WaitingCall](), 0.0
@@ -80,3 +83,14 @@ def test_a_group_that_finds_no_taker_holds_up_no_other() -> None:
 
     assert taken == [1, 3, 5, 7]
     assert len(queue) == 4
+
+
+def test_a_version_that_finds_no_taker_holds_up_no_other() -> None:
+    """Calls of one function for a version that nobody serves do not stand before those that somebody can take."""
+    queue = WaitingCalls()
+    for number in range(8):
+        queue.add(call(number), 0.0)
+
+    taken = [one.place for one, _ in queue.take(["f"], lambda waiting: waiting.version == "2" or None)]
+
+    assert taken == [4, 6]

@@ -75,6 +75,7 @@ class RawWorker:
         self._kept: dict[tuple[str, int], handler_pb2.ConnectRequest | None] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._stream: Any = None
+        self._token = ""
         self._writing = asyncio.Lock()
         self.attached, self.drained = asyncio.Event(), asyncio.Event()
         self.journal: list[Entry] = [] if journal is None else journal
@@ -95,6 +96,7 @@ class RawWorker:
         stream = self._stub.Connect(wait_for_ready=True)
         hello = handler_pb2.Hello(
             instance_id=f"raw-{id(self)}",
+            resume_token=self._token,
             handlers=[handler_pb2.HandlerSpec(name=self._name)],
             credit=handler_pb2.Credit(messages=CREDIT - len(self._kept)),
             held=[
@@ -113,7 +115,7 @@ class RawWorker:
     async def _take(self, stream: Any, frame: handler_pb2.ConnectResponse) -> None:
         match frame.WhichOneof("frame"):
             case "welcome":
-                self._stream = stream
+                self._stream, self._token = stream, frame.welcome.resume_token
                 for verdict in frame.welcome.attempts:
                     await self._settle_held(stream, verdict)
                 self.attached.set()

@@ -44,8 +44,8 @@ Rules (no script needed; for load)
     answers with a function call until the input, after its last user message, holds `calls`
     function_call_output items, then with a message of `words` words. So a request that is made
     again gets the same answer.
-    parallel=2: so many calls in one answer. checked=1: an input in which a call has no output, or an output no
-    call, is refused with HTTP 400, as the API does.
+    parallel=2: so many calls in one answer. name=echo|add: calls of these in turns. checked=1: an input in
+    which a call has no output, or an output no call, is refused with HTTP 400, as the API does.
 """
 
 from tests.modelserver.scripts import Recorded, Scripts

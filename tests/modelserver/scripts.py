@@ -164,7 +164,8 @@ def rule_step(model: str, items: Any) -> Json:
     if done < wanted:
         numbers = range(done, min(wanted, done + int(options.get("parallel", 1))))
         arguments = [{"n": number, "text": "x" * int(options.get("arg", 16))} for number in numbers]
-        step["calls"] = [{"name": options.get("name", "echo"), "arguments": given} for given in arguments]
+        names = options.get("name", "echo").split("|")
+        step["calls"] = [{"name": names[given["n"] % len(names)], "arguments": given} for given in arguments]
     else:
         step["text"] = " ".join(["word"] * int(options.get("words", 20)))
     return step

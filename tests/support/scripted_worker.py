@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any
@@ -70,9 +70,13 @@ class ScriptedWorker:
 
     # -- what the worker says --------------------------------------------------------------------
 
-    async def hello(self, *names: str, credit: int = 10, **fields: Any) -> handler_pb2.Welcome:
-        """Say Hello and take the Welcome, which must be the first frame. `handlers` in `fields` win over names."""
-        given = {"handlers": [{"name": name} for name in names], "credit": {"messages": credit}, **fields}
+    async def hello(self, *names: str, credit: int | Mapping[str, int] = 10, **fields: Any) -> handler_pb2.Welcome:
+        """Say Hello and take the Welcome, which must be the first frame. `handlers` in `fields` win over names.
+
+        `credit`: messages, or the fields of a Credit.
+        """
+        granted = {"messages": credit} if isinstance(credit, int) else credit
+        given = {"handlers": [{"name": name} for name in names], "credit": granted, **fields}
         await self.send(hello=given)
         self.welcome = await self.expect("welcome")
         return self.welcome
@@ -244,6 +248,14 @@ def held(*calls: handler_pb2.Call, finished: bool = False) -> list[handler_pb2.H
         handler_pb2.HeldAttempt(call_id=call.call_id, attempt=call.attempt, begun=True, finished=finished)
         for call in calls
     ]
+
+
+async def acked(worker: ScriptedWorker) -> handler_pb2.Call:
+    """Take a call and ack it, so that only its lease runs."""
+    call: handler_pb2.Call = await worker.expect("call")
+    await worker.ack(call)
+    await worker.nothing()
+    return call
 
 
 async def close_all(workers: Iterable[ScriptedWorker]) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
@@ -163,11 +163,15 @@ class Stage:
         self._workers.append(worker)
         return worker
 
-    async def worker(self, *names: str, credit: int = 10, **hello: Any) -> ScriptedWorker:
+    async def worker(self, *names: str, credit: int | Mapping[str, int] = 10, **hello: Any) -> ScriptedWorker:
         """Attach a worker that serves these names."""
         worker = self.stream()
         await worker.hello(*names, credit=credit, **hello)
         return worker
+
+    async def back(self, worker: ScriptedWorker, *names: str, **hello: Any) -> ScriptedWorker:
+        """Attach a worker again, over a new stream, with its resume token."""
+        return await self.worker(*names, resume_token=worker.welcome.resume_token, **hello)
 
     async def turn(self, *rounds: Sequence[Call], scopes: Sequence[str] = (), **agent: Any) -> Turn:
         """Start a turn whose model makes these calls, round by round, and then says "Done."."""

@@ -39,12 +39,14 @@ class Rpc:
     """One method: its request's type, and what answers it.
 
     `unary` gets (request, context) and returns a message; `stream` gets the same and is an async generator of
-    messages; `bidi` gets the context alone, reads and writes itself. Exactly one is set.
+    messages; `writing` gets the same and writes messages itself; `bidi` gets the context alone, reads and writes
+    itself. Exactly one is set.
     """
 
     request: type[Message]
     unary: Callable[[Any, Context], Awaitable[Message]] | None = None
     stream: Callable[[Any, Context], AsyncIterator[bytes]] | None = None
+    writing: Callable[[Any, Context], Awaitable[None]] | None = None
     bidi: Callable[[Context], Awaitable[None]] | None = None
 
 
@@ -106,6 +108,8 @@ def _handler(rpc: Rpc, ids: Ids) -> grpc.RpcMethodHandler[Any, Any]:
         return grpc.unary_unary_rpc_method_handler(_unary(rpc.unary, ids), read, _serialize)
     if rpc.stream is not None:
         return grpc.unary_stream_rpc_method_handler(_stream(rpc.stream, ids), read, _serialize)
+    if rpc.writing is not None:
+        return grpc.unary_stream_rpc_method_handler(_writing(rpc.writing, ids), read, _serialize)
     assert rpc.bidi is not None
     return grpc.stream_stream_rpc_method_handler(_bidi(rpc.bidi, ids), read, _serialize)
 
@@ -128,6 +132,14 @@ def _stream(call: Callable[[Any, Context], AsyncIterator[bytes]], ids: Ids) -> A
                     await context.write(message)
             finally:
                 await messages.aclose()  # type: ignore[attr-defined]  # calls are async generators
+
+    return serve
+
+
+def _writing(call: Callable[[Any, Context], Awaitable[None]], ids: Ids) -> Any:
+    async def serve(request: object, context: Context) -> None:
+        async with boundary(context, ids):
+            await call(readable(request), context)
 
     return serve
 

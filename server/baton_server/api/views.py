@@ -22,6 +22,12 @@ from baton_server.wire.views import (
     write_turn,
 )
 
+_STATES = {
+    CallState.LEASED: "LEASED",
+    CallState.EFFECT_UNKNOWN: "EFFECT_UNKNOWN",
+    CallState.CHECKED: "QUEUED",  # a worker's check is asked; nobody outside need do anything
+}
+
 
 class Views:
     """Gathers answers."""
@@ -47,9 +53,9 @@ class Views:
 
     def action_state(self, call: CallRow) -> str:
         """Say where an open call is: a name of `baton.v1.RequiredActionState`."""
-        if call.state is CallState.LEASED:
-            return "LEASED"
-        return "QUEUED" if self._registry.serves(call.name, call.scopes) else "UNSERVED"
+        if call.state in _STATES:
+            return _STATES[call.state]
+        return "QUEUED" if self._registry.serves(call.name, call.scopes, call.version) else "UNSERVED"
 
     def _action(self, call: CallRow) -> event_pb2.RequiredAction:
         state = self.action_state(call)

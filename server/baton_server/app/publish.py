@@ -13,7 +13,8 @@ from baton_server.ports.store import Committed
 def publish(
     runtime: Runtime, session_id: str, recording: Recording, done: Committed, before: Sequence[Part] = ()
 ) -> None:
-    """Publish the events of a commit, behind fragments that were still held back (`before`)."""
+    """Publish the events of a commit, behind fragments that were still held back (`before`); tell the observer."""
+    runtime.observer.recorded(recording.bodies)
     if not runtime.bus.heard(session_id):
         return
     parts = [

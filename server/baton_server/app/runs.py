@@ -111,7 +111,7 @@ class Runs:
         row = await self._runtime.store.turns.get(started.turn_id)
         if row is None:
             raise gone(started.session_id)
-        state = await self._driver.read(row)
+        state = await self._driver.loading.read(row)
         calls = () if state.over else await self._runtime.store.calls.open_in(started.session_id)
         return Rested(row=row, state=state, calls=[call for call in calls if call.turn_id == row.turn_id])
 

@@ -16,6 +16,7 @@ from baton_server.ports.bus import Bus, Parts
 from baton_server.ports.clock import Clock, Ids
 from baton_server.ports.codec import Codec
 from baton_server.ports.model import Model
+from baton_server.ports.observer import Observer, Unobserved
 from baton_server.ports.store import Store
 
 T = TypeVar("T")
@@ -35,13 +36,14 @@ ResultKey = tuple[str, int, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Clocks and bounds of PROTOCOL.md §3 and §7, in seconds and counts."""
+    """Clocks and bounds of PROTOCOL.md §3 and §7, in seconds and counts. `max_stream_age_s` 0: none."""
 
     ack_timeout_s: float = 5.0
     lease_s: float = 30.0
     heartbeat_s: float = 10.0
     registration_grace_s: float = 10.0
     hello_timeout_s: float = 10.0
+    max_stream_age_s: float = 1800.0
     watch_heartbeat_s: float = 10.0
     max_unacked: int = 5
     max_credit: int = 10_000
@@ -77,6 +79,7 @@ class Runtime:
     runner: Runner
     ids: Ids
     clock: Clock
+    observer: Observer = field(default_factory=Unobserved)
     limits: Limits = field(default_factory=Limits)
     finishing: Finishing = field(default_factory=Finishing)
     contended: WeakValueDictionary[str, asyncio.Lock] = field(default_factory=WeakValueDictionary)

@@ -24,7 +24,7 @@ from baton_server.core.agents import RunConfig
 from baton_server.core.errors import BatonError, Failure, Reason, refuse
 from baton_server.core.events import TERMINAL, CancelMode, ResultDiscarded
 from baton_server.core.inputs import CallSettled, CancelAsked, NewItem, Steered
-from baton_server.core.submissions import CancelOf, NewMessages, ResultFor, Submission
+from baton_server.core.submissions import CancelOf, NewMessages, RedeliveryOf, ResultFor, Submission
 from baton_server.ports.store import (
     Batch,
     CallRow,
@@ -183,6 +183,8 @@ class _Plan:
                 self._outcomes.append(await self._result(given))
             case CancelOf():
                 self._outcomes.append(await self._cancel(given))
+            case RedeliveryOf():
+                self._outcomes.append(await self._redeliver(given))
 
     async def finish(self) -> None:
         """Decide about the messages of the batch, which all join one turn."""
@@ -256,17 +258,38 @@ class _Plan:
         )
         return self._acceptance.turn(asked, self.recording)
 
-    async def _result(self, given: ResultFor) -> Outcome:
-        call = await self._runtime.store.calls.get(given.settled.call_id)
+    async def _call(self, turn_id: str, call_id: str) -> CallRow:
+        call = await self._runtime.store.calls.get(call_id)
         known = call is not None and call.session_id == self._session.session_id
-        if call is None or not known or call.turn_id != given.turn_id:
+        if call is None or not known or call.turn_id != turn_id:
             raise refuse(
                 Reason.CALL_NOT_FOUND,
-                f"There is no call {given.settled.call_id!r} in the turn {given.turn_id!r}. Copy both ids from "
-                "the required action.",
-                turn_id=given.turn_id,
-                call_id=given.settled.call_id,
+                f"There is no call {call_id!r} in the turn {turn_id!r}. Copy both ids from the required action.",
+                turn_id=turn_id,
+                call_id=call_id,
             )
+        return call
+
+    async def _redeliver(self, given: RedeliveryOf) -> Outcome:
+        """Have a call of unknown effect delivered again; for one that is settled it comes too late."""
+        call = await self._call(given.turn_id, given.asked.call_id)
+        if call.state is CallState.SETTLED:
+            return Outcome(status=InputStatus.DISCARDED, turn_id=call.turn_id, failure=stale(call, 0))
+        if call.state is not CallState.EFFECT_UNKNOWN:
+            state = call.state.name
+            raise refuse(
+                Reason.CALL_STATE,
+                f"The call {call.call_id} is {state}, not EFFECT_UNKNOWN: it is delivered by itself. "
+                "Send a tool_result to settle it.",
+                call_id=call.call_id,
+                state=state,
+            )
+        source = f"redelivery/{call.call_id}/{call.attempt}"
+        self._put(InboxRow(turn_id=call.turn_id, source=source, data=self._runtime.codec.input(given.asked)))
+        return Outcome(status=InputStatus.SETTLED, turn_id=call.turn_id)
+
+    async def _result(self, given: ResultFor) -> Outcome:
+        call = await self._call(given.turn_id, given.settled.call_id)
         earlier = next((one for one in self._settles if one.call_id == call.call_id), None)
         if earlier is not None:  # by an earlier input of this very batch
             call = replace(call, state=CallState.SETTLED, settled_attempt=0, result_digest=earlier.digest)

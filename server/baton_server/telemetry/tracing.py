@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from opentelemetry import trace
 from opentelemetry.trace import Status, StatusCode
 
 from baton_server.core.agents import Pinned
-from baton_server.core.events import TurnSnapshot, TurnStatus
+from baton_server.core.events import Event, TurnSnapshot, TurnStatus
+from baton_server.ports.observer import Attendance
 
 DEFAULT_WORKFLOW = "Agent workflow"
 """Name of a workflow where the run says none: the Agents SDK's."""
@@ -17,6 +20,15 @@ class TurnSpans:
 
     def __init__(self) -> None:
         self._tracer = trace.get_tracer("baton")
+
+    def recorded(self, events: Sequence[Event]) -> None:
+        """Trace nothing: a turn is one span."""
+
+    def delivered(self, name: str, attempt: int, waited_s: float) -> None:
+        """Trace nothing: a turn is one span."""
+
+    def attended(self, attendance: Attendance) -> None:
+        """Trace nothing: a turn is one span."""
 
     def turn_ended(self, turn: TurnSnapshot, pinned: Pinned, started_at: float, ended_at: float) -> None:
         """Make the span of a turn, with the times of its first and last commit."""

@@ -31,6 +31,15 @@ def stale(row: CallRow, attempt: int) -> Failure:
     )
 
 
+def call_not_found(call_id: str) -> Failure:
+    """Say that there is no such call."""
+    return Failure(
+        reason=Reason.CALL_NOT_FOUND,
+        message=f"There was never a call {call_id!r}, or its session was deleted.",
+        metadata={"call_id": call_id},
+    )
+
+
 async def discard(runtime: Runtime, row: CallRow, given: CallSettled, failure: Failure) -> Failure:
     """Record that a result was not taken, once; a session that is gone needs no record.
 
@@ -75,12 +84,7 @@ async def late_ack(runtime: Runtime, given: CallSettled) -> Ack:
         return _discarded(given, failure)
     row = await runtime.store.calls.get(given.call_id)
     if row is None:
-        failure = Failure(
-            reason=Reason.CALL_NOT_FOUND,
-            message=f"There was never a call {given.call_id!r}, or its session was deleted.",
-            metadata={"call_id": given.call_id},
-        )
-        return _discarded(given, failure)
+        return _discarded(given, call_not_found(given.call_id))
     settled_by_this = row.state is CallState.SETTLED and row.settled_attempt == given.attempt
     if settled_by_this and row.result_digest == given.digest:
         return Ack(call_id=given.call_id, attempt=given.attempt, verdict=ResultVerdict.DURABLE)

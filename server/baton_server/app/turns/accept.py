@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from baton_server.app.calls.frames import Handler, SideEffects
 from baton_server.app.calls.registry import Registry
 from baton_server.app.runtime import Runtime
 from baton_server.app.turns.recording import Recording
-from baton_server.core.agents import Agent, FunctionTool, Pinned, RunConfig
+from baton_server.core.agents import Agent, Execution, FunctionTool, LostWorker, Pinned, RunConfig
 from baton_server.core.errors import Reason, refuse
 from baton_server.core.events import SessionIdle, SessionInProgress, TurnCreated, TurnSnapshot, TurnStatus
 from baton_server.core.inputs import Begun, NewItem, Steered
@@ -109,9 +110,11 @@ class Acceptance:
         return replace(agent, functions=tuple(self._function(f, scopes) for f in agent.functions))
 
     def _function(self, function: FunctionTool, scopes: tuple[str, ...]) -> FunctionTool:
+        handler = self._registry.handler(function.name, scopes, function.handler_version)
+        if handler is not None:
+            function = replace(function, execution=_execution(handler).under(function.execution))
         if not function.parameters_json:
-            handler = self._registry.handler(function.name, scopes)
-            if handler is None:
+            if handler is None or not handler.parameters_json:
                 shown = ", ".join(repr(scope) for scope in scopes)
                 raise refuse(
                     Reason.FUNCTION_UNDECLARED,
@@ -125,6 +128,7 @@ class Acceptance:
                 function,
                 parameters_json=handler.parameters_json,
                 description=function.description or handler.description,
+                handler_version=handler.version,
             )
         allows = self._rules.strict_allows(function.parameters_json)
         if function.strict and not allows:
@@ -135,3 +139,19 @@ class Acceptance:
                 fields="1",
             )
         return replace(function, strict=allows if function.strict is None else function.strict)
+
+
+_LOST_WORKERS = {
+    SideEffects.NONE: LostWorker.REDELIVER,
+    SideEffects.IDEMPOTENT: LostWorker.REDELIVER,
+    SideEffects.ONCE: LostWorker.ASK,
+}
+
+
+def _execution(handler: Handler) -> Execution:
+    """Say how a handler wants its function to be executed."""
+    return Execution(
+        timeout_s=handler.timeout_s,
+        lost_worker=None if handler.side_effects is None else _LOST_WORKERS[handler.side_effects],
+        idempotency_fields=handler.idempotency_fields,
+    )

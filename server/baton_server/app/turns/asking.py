@@ -10,10 +10,12 @@ from dataclasses import replace
 import structlog
 
 from baton_server.app.runtime import Runtime
+from baton_server.app.turns.hooking import Filters
 from baton_server.app.turns.live import LiveRound
 from baton_server.app.turns.turn import Driven
 from baton_server.core.agents import History
 from baton_server.core.errors import Failure, Reason
+from baton_server.core.hooks import ModelInput
 from baton_server.core.inputs import Input, ModelFailed, ModelReplied
 from baton_server.core.state import TurnState
 from baton_server.ports.bus import Part, Place
@@ -29,8 +31,8 @@ STORE_PAUSE_S = 0.5
 class Asking:
     """Performs CallModel."""
 
-    def __init__(self, runtime: Runtime, feed: Callable[[str, Input], asyncio.Future[bool]]) -> None:
-        self._runtime, self._feed = runtime, feed
+    def __init__(self, runtime: Runtime, filters: Filters, feed: Callable[[str, Input], asyncio.Future[bool]]) -> None:
+        self._runtime, self._filters, self._feed = runtime, filters, feed
 
     def begin(self, driven: Driven, state: TurnState, round_number: int) -> None:
         """Ask for the reply of a round, in a task that the turn owns."""
@@ -39,13 +41,15 @@ class Asking:
         if driven.loaded:
             driven.loaded = False
             self._runtime.bus.publish(state.session_id, (driven.live.reset("LOST"),))
-        started = driven.row.started_sequence if driven.row is not None else 0
-        driven.model = asyncio.ensure_future(self._ask(driven, state, round_number, started))
+        driven.model = asyncio.ensure_future(self._ask(driven, state, round_number))
 
-    async def _ask(self, driven: Driven, state: TurnState, round_number: int, started: int) -> None:
+    async def _ask(self, driven: Driven, state: TurnState, round_number: int) -> None:
         began = self._runtime.clock.monotonic()
         try:
-            given: Input = await self._reply(driven, state, round_number, started)
+            request = await self._request(state, round_number, await self.history(driven, state))
+            if request is None:
+                return  # a filter gave no answer, and the turn has ended over it
+            given: Input = await self._reply(driven.live, request)
         except ModelError as error:
             given = ModelFailed(round=round_number, failure=error.failure)
         except Exception:
@@ -59,9 +63,7 @@ class Asking:
             given = replace(given, round=round_number, duration_ms=int(took * 1000))
         self._feed(state.turn_id, given)
 
-    async def _reply(self, driven: Driven, state: TurnState, round_number: int, started: int) -> ModelReplied:
-        request = self._request(state, round_number, await self._history(driven, state, started))
-        live = driven.live
+    async def _reply(self, live: LiveRound | None, request: ModelRequest) -> ModelReplied:
         reply: ModelReplied | None = None
         async with aclosing(self._runtime.model.stream(request)) as parts:
             async for part in parts:
@@ -73,10 +75,11 @@ class Asking:
             raise RuntimeError("the model's adapter ended without a reply")
         return reply
 
-    def _request(self, state: TurnState, round_number: int, history: Sequence[str]) -> ModelRequest:
+    async def _request(self, state: TurnState, round_number: int, history: Sequence[str]) -> ModelRequest | None:
+        """Make the request, as its filters leave it. None: one of them gave no answer."""
         pinned = state.pinned
         settings = replace(pinned.settings, tool_choice=None) if state.called else pinned.settings
-        return ModelRequest(
+        request = ModelRequest(
             turn_id=state.turn_id,
             round=round_number,
             model=pinned.model,
@@ -85,12 +88,20 @@ class Asking:
             settings=settings,
             items=[*history, *(item.json for item in state.ordered_items())],
         )
+        if not pinned.config.model_input_filters:
+            return request
+        asked = ModelInput(instructions=pinned.agent.instructions, items=tuple(request.items))
+        given = await self._filters.apply(state, asked)
+        if given is None:
+            return None
+        if given.instructions == pinned.agent.instructions:
+            return replace(request, items=given.items)
+        agent = replace(pinned.agent, instructions=given.instructions)
+        return replace(request, items=given.items, agent=agent, agent_digest="")
 
-    async def _history(self, driven: Driven, state: TurnState, started: int) -> list[str]:
-        """Read the history as it was when the turn began, once; a store that is away is waited for.
-
-        `started`: the sequence of the turn's first event.
-        """
+    async def history(self, driven: Driven, state: TurnState) -> list[str]:
+        """Read the history as it was when the turn began, once; a store that is away is waited for."""
+        started = driven.row.started_sequence if driven.row is not None else 0
         if state.pinned.config.history is History.CALLER:
             return []
         while driven.history is None:

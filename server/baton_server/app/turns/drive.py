@@ -8,22 +8,25 @@ proves it: after a Conflict it is dropped, loaded and fed again. What a state ow
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from dataclasses import replace
 
 import structlog
 
 from baton_server.app.calls.dispatch import Dispatcher
 from baton_server.app.calls.frames import CancelReason
+from baton_server.app.calls.hooks import Hooks
 from baton_server.app.publish import publish
 from baton_server.app.runtime import Runtime
 from baton_server.app.turns.asking import Asking
-from baton_server.app.turns.ended import EndedTurns
+from baton_server.app.turns.hooking import Filters, Hooking
+from baton_server.app.turns.loading import Loading
 from baton_server.app.turns.step import CANCEL_TIMER, Following, Gathered, Step
+from baton_server.app.turns.telling import Telling
 from baton_server.app.turns.turn import Driven, Glimpse, Mail, started_row
-from baton_server.core.commands import CallModel, StopCalls, pending
+from baton_server.core.commands import AskGuardrails, CallModel, CheckEffect, StopCalls, pending
 from baton_server.core.events import TERMINAL, CancelMode, TurnStatus
 from baton_server.core.inputs import CallSettled, GraceOver, Input, Steered
+from baton_server.core.items import Settlement
 from baton_server.core.state import Phase, TurnState
 from baton_server.ports.bus import Part
 from baton_server.ports.engine import Engine
@@ -45,13 +48,16 @@ class Driver:
     engine: Engine
     dispatcher: Dispatcher
 
-    def __init__(self, runtime: Runtime, observer: Observer) -> None:
+    def __init__(self, runtime: Runtime, observer: Observer, hooks: Hooks) -> None:
         self._runtime, self._observer = runtime, observer
         self._turns: dict[str, Driven] = {}
-        self._ended = EndedTurns()
+        self.loading = Loading(runtime)
         self._calm = asyncio.Event()
         self.draining = False
-        self._asking = Asking(runtime, self.feed)
+        self._filters = Filters(runtime, hooks, self.feed)
+        self._asking = Asking(runtime, self._filters, self.feed)
+        self._hooking = Hooking(runtime, hooks, self._asking.history, self.feed)
+        self._telling = Telling(hooks, runtime.ids)
 
     # -- what others tell it ---------------------------------------------------------------------
 
@@ -81,6 +87,7 @@ class Driver:
             history=[] if new_session else None,
         )
         self._turns[row.turn_id].stands(self._runtime.clock.monotonic())
+        self._telling.began(state)
         self.engine.wake(row.turn_id)
 
     def peek(self, turn_id: str) -> Glimpse | None:
@@ -94,12 +101,18 @@ class Driver:
             open_names=driven.open_names,
             config=driven.state.pinned.config,
             since=driven.since,
+            created_at=driven.row.created_at,
         )
 
     def working(self, turn_id: str) -> bool:
         """Tell whether something has come for a turn that is not on disk yet, as its events: it does not rest."""
         driven = self._turns.get(turn_id)
         return driven is not None and driven.working
+
+    def round_of(self, turn_id: str) -> int:
+        """Say in which round a turn is that is driven here; 0: it is not."""
+        driven = self._turns.get(turn_id)
+        return 0 if driven is None or driven.state is None else driven.state.rounds
 
     def resets(self, session_id: str, turn_id: str) -> list[Part]:
         """Make the resets that a newcomer needs for what is being written; empty turn_id: all turns."""
@@ -180,6 +193,7 @@ class Driver:
         try:
             step.feed(gathered, mailbox)
             if step.idle:
+                driven.mailbox[:0] = step.held
                 self._queue_again(step)
                 self._answer(step)
                 return False
@@ -263,26 +277,35 @@ class Driver:
         if step.started:
             driven.row = started_row(driven.row, done)
         driven.waiting = step.left
+        driven.mailbox[:0] = step.held
         driven.stands(self._runtime.clock.monotonic())
         before: list[Part] = []
         if step.replied and driven.live is not None:
             before, driven.live = driven.live.held_back(), None
         publish(self._runtime, step.row.session_id, step.recording, done, before)
-        for call in step.opened():
-            reservation = step.reserved.get(call.call_id)
-            if reservation is not None:
-                self.dispatcher.deliver(call, reservation)
-            elif call.call_id in step.state.open_calls:
-                self.dispatcher.wait_for_worker(call)
-        cancelled = step.state.cancel is CancelMode.NOW
-        reason = CancelReason.TURN_ENDED if cancelled else CancelReason.SETTLED_ELSEWHERE
+        self._hand_out(step)
         for output in step.recording.answered:
-            self.dispatcher.forget(output.call_id, output.attempt, reason)
+            self.dispatcher.forget(output.call_id, output.attempt, _reason(step.state, output.settlement))
+        for call_id in step.parked:
+            self.dispatcher.parked(call_id)
         self._queue_again(step)
+        self._telling.events(step.state, step.recording.bodies)
         self._answer(step)
         driven.look = driven.look or done.inbox_left > len(driven.waiting)
         if step.state.over:
             self._over(driven, step, done)
+
+    def _hand_out(self, step: Step) -> None:
+        """Give the calls that a step opened to the workers set aside for them, or have them wait for any."""
+        for call in step.opened():
+            reservation = step.reserved.get(call.call_id)
+            if call.call_id not in step.state.open_calls:
+                continue
+            self.dispatcher.opened(call)
+            if reservation is not None:
+                self.dispatcher.deliver(call, reservation)
+            else:
+                self.dispatcher.wait_for_worker(call)
 
     def _over(self, driven: Driven, step: Step, done: Committed) -> None:
         if step.next_turn_id:
@@ -312,9 +335,12 @@ class Driver:
         """Begin what the state owes and does not get yet. Calls are the dispatcher's from their commit on."""
         for command in pending(state):
             if isinstance(command, CallModel) and not driven.asking and not self.draining:
+                self._telling.model_start(state, command.round)
                 self._asking.begin(driven, state, command.round)
             elif isinstance(command, StopCalls) and driven.grace is None:
                 await self._stop_calls(driven, command)
+            elif isinstance(command, AskGuardrails | CheckEffect) and command.key not in driven.hooks:
+                self._hooking.begin(driven, state, command)
 
     async def _stop_calls(self, driven: Driven, command: StopCalls) -> None:
         timers = await self._runtime.store.timers.all()
@@ -334,7 +360,7 @@ class Driver:
         row = await self._runtime.store.turns.get(driven.turn_id)
         if row is None or (row.status in TERMINAL and not driven.in_doubt):
             return False
-        state = await self.read(row)
+        state = await self.loading.read(row)
         for call_id in driven.in_doubt:
             call = await self._runtime.store.calls.get(call_id)
             if call is not None:
@@ -343,26 +369,6 @@ class Driver:
         driven.state, driven.row, driven.loaded = state, row, True
         driven.stands(self._runtime.clock.monotonic())
         return not state.over
-
-    async def read(self, row: TurnRow) -> TurnState:
-        """Fold a turn's events into its state, as the log has them, unless its last commit here left it."""
-        kept = self._ended.state(row)
-        if kept is not None:
-            return kept
-        store, codec = self._runtime.store, self._runtime.codec
-        pinned = await self._runtime.pinned(row.agent_digest, row.config_digest)
-        rows = await store.events.of_turn(row.turn_id)
-        texts = await store.items.texts(row.turn_id)
-        contents = await self._contents(row.session_id, [r.data for r in rows])
-        events = [codec.read_event(r.data, texts, contents) for r in rows]
-        return TurnState.rebuilt(codec.read_turn(row.snapshot), pinned, events)
-
-    async def _contents(self, session_id: str, events: Sequence[bytes]) -> dict[str, bytes]:
-        contents = {}
-        for digest in {d for data in events for d in self._runtime.codec.omitted(data)}:
-            found = await self._runtime.store.documents.content(session_id, digest)
-            contents[digest] = found or b""
-        return contents
 
     # -- the table -------------------------------------------------------------------------------
 
@@ -375,9 +381,19 @@ class Driver:
         """Let go of a turn that is over; what still came for it came too late."""
         row, state = driven.row, driven.state
         if row is not None and state is not None and self._runtime.bus.heard(row.session_id):
-            self._ended.keep(row, state)
+            self.loading.keep(row, state)
         driven.let_go()
         for mail in driven.mailbox:
             mail.answer(False)
         driven.mailbox.clear()
         self._turns.pop(driven.turn_id, None)
+
+
+_REASONS = {Settlement.TIMEOUT: CancelReason.TIMEOUT, Settlement.EXPIRED: CancelReason.EXPIRED}
+
+
+def _reason(state: TurnState, settlement: Settlement | None) -> CancelReason:
+    """Say why a worker that still works on a call is to stop, now that it is settled."""
+    if state.cancel is CancelMode.NOW or settlement is Settlement.CANCELLED:
+        return CancelReason.TURN_ENDED
+    return _REASONS.get(settlement, CancelReason.SETTLED_ELSEWHERE) if settlement else CancelReason.SETTLED_ELSEWHERE

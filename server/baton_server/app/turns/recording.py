@@ -34,12 +34,13 @@ class Recording:
     """The events of one step, serialised as they come.
 
     `status`: where they leave the session, None: as it was. `opened`, `answered`: calls that they opened and
-    settled. `contents`: large texts by digest.
+    settled. `contents`: large texts by digest. `bodies`: the events themselves, as the core has them.
     """
 
     def __init__(self, codec: Codec) -> None:
         self._codec = codec
         self.events: list[NewEvent] = []
+        self.bodies: list[Event] = []
         self.edges: list[bool] = []
         self.ends: list[bool] = []
         self.contents: dict[str, bytes] = {}
@@ -62,6 +63,7 @@ class Recording:
                 row = self._item(body.item, body.in_history)
             self.status = _STATUS_EDGES.get(type(body), self.status)
             self.events.append(NewEvent(turn_id=event.turn_id, data=data, item=row))
+            self.bodies.append(event)
             self.edges.append(_may_rest(body))
             self.ends.append(isinstance(body, TurnEnded))
 

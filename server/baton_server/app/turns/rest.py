@@ -1,7 +1,7 @@
 """Rest: when a turn, or a session, waits for nobody but the outside, so that Run and Watch may end.
 
 A turn rests when it is over, or WAITING with only calls left that no worker holds and whose names nobody serves,
-for `unserved_grace`.
+for `unserved_grace`, or whose effect nobody knows.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from baton_server.app.turns.drive import Driver
 from baton_server.app.turns.turn import Glimpse
 from baton_server.core.agents import DEFAULT_UNSERVED_GRACE_S
 from baton_server.core.events import TERMINAL, TurnStatus
+from baton_server.ports.store import CallState
 
 
 class Rest:
@@ -22,7 +23,7 @@ class Rest:
 
     def __init__(self, runtime: Runtime, registry: Registry, driver: Driver) -> None:
         self._runtime, self._registry, self._driver = runtime, registry, driver
-        self._began = runtime.clock.monotonic()
+        self._began, self._began_at = runtime.clock.monotonic(), runtime.clock.wall()
 
     async def turn_left(self, session_id: str, turn_id: str) -> float | None:
         """Say in how many seconds a turn rests if nothing changes: 0: it does, inf: it works, None: it is gone."""
@@ -55,18 +56,30 @@ class Rest:
         row = await self._runtime.store.turns.get(turn_id)
         if row is None:
             return None
-        names: tuple[str, ...] = ()
+        names: tuple[tuple[str, str], ...] = ()
         if row.status is TurnStatus.WAITING:
             calls = await self._runtime.store.calls.open_in(row.session_id)
-            names = tuple(call.name for call in calls if call.turn_id == turn_id)
+            mine = (call for call in calls if call.turn_id == turn_id)
+            names = tuple((call.name, call.version) for call in mine if call.state is not CallState.EFFECT_UNKNOWN)
         config = await self._runtime.config(row.config_digest)
-        return Glimpse(session_id=row.session_id, status=row.status, open_names=names, config=config, since=self._began)
+        return Glimpse(
+            session_id=row.session_id,
+            status=row.status,
+            open_names=names,
+            config=config,
+            since=self._began,
+            created_at=row.created_at,
+        )
 
-    def _unserved_left(self, names: Sequence[str], seen: Glimpse) -> float:
-        since = [self._registry.unserved_since(name, seen.config.lookup) for name in names]
-        if not names or any(moment is None for moment in since):
+    def _unserved_left(self, names: Sequence[tuple[str, str]], seen: Glimpse) -> float:
+        if not names:  # what is open is of unknown effect, and waits for nobody here
+            return 0.0
+        since = [self._registry.unserved_since(name, seen.config.lookup, version) for name, version in names]
+        if any(moment is None for moment in since):
             return math.inf
         said = seen.config.unserved_grace_s
         grace = DEFAULT_UNSERVED_GRACE_S if said is None else said
         latest = max(seen.since, *(moment for moment in since if moment is not None))
+        if 0 < seen.created_at < self._began_at:  # of a former process, whose workers have their grace to come back
+            latest = max(latest, self._began + self._runtime.limits.registration_grace_s)
         return max(0.0, latest + grace - self._runtime.clock.monotonic())

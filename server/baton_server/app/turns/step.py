@@ -11,14 +11,16 @@ from dataclasses import dataclass, replace
 import structlog
 
 from baton_server.app.calls.dispatch import Dispatcher
+from baton_server.app.calls.leases import leased_to
 from baton_server.app.calls.registry import Reservation
 from baton_server.app.runtime import Runtime
+from baton_server.app.turns.call_rows import PARKED, settled_rows, waiting_row
 from baton_server.app.turns.recording import Recording
 from baton_server.app.turns.turn import Driven, Mail
 from baton_server.core import ids
 from baton_server.core.commands import StopCalls, pending
 from baton_server.core.errors import Failure, Reason
-from baton_server.core.events import CancelMode, SessionIdle, SessionInProgress, TurnCreated, TurnStatus
+from baton_server.core.events import CancelMode, HookKind, SessionIdle, SessionInProgress, TurnCreated, TurnStatus
 from baton_server.core.inputs import (
     AttemptFailed,
     Begun,
@@ -26,21 +28,24 @@ from baton_server.core.inputs import (
     CallSettled,
     CallsUnheld,
     CancelAsked,
+    HookAnswered,
     Input,
     ModelReplied,
     NewItem,
+    RedeliveryAsked,
     Steered,
     TextCutOff,
 )
+from baton_server.core.items import FunctionCall
 from baton_server.core.state import Phase, TurnState
 from baton_server.ports.store import (
     Batch,
     CallRow,
     CallState,
     InboxRow,
+    Parked,
     Requeue,
     SessionWrite,
-    Settled,
     SettleGuard,
     TimerRow,
     TurnRow,
@@ -86,7 +91,8 @@ class Step:
 
     Called in this order: `feed`, `end` if the turn is over, `batch`; then, once that is on disk, the rest is read.
     `started`: it began the turn. `reserved`: workers set aside for calls that it opened. `requeued`: attempts that it
-    takes back. `left`: messages that wait on. `next_turn_id`: the turn that follows the one that it ended.
+    takes back; `parked`: those after which the call waits for an answer. `held`: replies that a guardrail holds up.
+    `left`: messages that wait on. `next_turn_id`: the turn that follows the one that it ended.
     """
 
     def __init__(self, runtime: Runtime, dispatcher: Dispatcher, driven: Driven, state: TurnState) -> None:
@@ -96,7 +102,9 @@ class Step:
         self.recording = Recording(runtime.codec)
         self.replied = self.started = False
         self.reserved: dict[str, Reservation] = {}
-        self.requeued: list[AttemptFailed] = []
+        self.requeued: dict[str, Requeue] = {}
+        self.parked: dict[str, Parked] = {}
+        self.held: list[Mail] = []
         self.answers: list[tuple[Mail, bool]] = []
         self.left: list[tuple[InboxRow, Steered]] = []
         self.next_turn_id = ""
@@ -129,6 +137,9 @@ class Step:
             self._row(row, given)
         for mail in mailbox:
             self._mail(mail)
+        held, self.held = self.held, []
+        for mail in held:
+            self._mail(mail)
         if gathered.begins and self.state.phase is Phase.QUEUED:
             self._begin()
         elif gathered.takes_messages and self.state.takes_messages:
@@ -142,11 +153,21 @@ class Step:
         self._feed(given)
 
     def _mail(self, mail: Mail) -> None:
-        counted = self._feed(mail.given)
-        if counted and isinstance(mail.given, CallSettled):
-            given = mail.given
-            self._guards[given.call_id] = SettleGuard(call_id=given.call_id, attempt=given.attempt)
+        if isinstance(mail.given, ModelReplied) and self.state.holds_reply and not self.state.over:
+            self.held.append(mail)
+            return
+        given = mail.given
+        doubtful = isinstance(given, CallSettled) and self._in_doubt(given.call_id)
+        counted = self._feed(given)
+        if counted and isinstance(given, CallSettled):
+            # The result of an attempt in doubt is what everyone waits for, though nobody holds the attempt any more.
+            attempt = 0 if doubtful else given.attempt
+            self._guards[given.call_id] = SettleGuard(call_id=given.call_id, attempt=attempt)
         self.answers.append((mail, counted))
+
+    def _in_doubt(self, call_id: str) -> bool:
+        call = self.state.calls.get(call_id)
+        return call is not None and call.doubt is not None
 
     def _begin(self) -> None:
         """Start a turn that was queued, with all the input that waits for it."""
@@ -181,11 +202,34 @@ class Step:
             self._assign()
         if isinstance(given, CallSettled) and counted:
             self._digests[given.call_id] = given.digest
-        if isinstance(given, AttemptFailed) and given.call_id in self.state.open_calls:
-            self.requeued.append(given)
+        if isinstance(given, AttemptFailed):
+            self._take_back(given.call_id, given.attempt)
+        if isinstance(given, HookAnswered | RedeliveryAsked) and counted:
+            self._undoubt(given)
         if isinstance(given, CancelAsked) and counted:
             self._cancelled(given)
         return counted
+
+    def _undoubt(self, given: HookAnswered | RedeliveryAsked) -> None:
+        """Have calls follow what was found out about their lost attempts."""
+        if isinstance(given, RedeliveryAsked):
+            self._take_back(given.call_id, self.state.calls[given.call_id].lost_attempt)
+        elif given.hook is HookKind.EFFECT_CHECK:
+            for call_id, call in self.state.calls.items():
+                if self.state.check_of(call) == given.hook_id:
+                    self._take_back(call_id, call.lost_attempt)
+
+    def _take_back(self, call_id: str, attempt: int) -> None:
+        """Queue a lost attempt again, or have its call wait for an answer; one that is settled is passed over."""
+        if call_id not in self.state.open_calls:
+            return
+        self.requeued.pop(call_id, None)
+        self.parked.pop(call_id, None)
+        doubt = self.state.calls[call_id].doubt
+        if doubt is None:
+            self.requeued[call_id] = Requeue(call_id=call_id, attempt=attempt)
+        else:
+            self.parked[call_id] = Parked(call_id=call_id, attempt=attempt, state=PARKED[doubt])
 
     def _take(self, given: Input) -> bool:
         events = self._runtime.runner.step(self.state, given)
@@ -196,10 +240,15 @@ class Step:
         """Set workers aside for the calls that have opened; under a cancel those without one are settled."""
         scopes = self.state.pinned.config.lookup
         for call in self.state.open_calls.values():
-            if call.call_id not in self._known:
-                reservation = self._dispatcher.reserve(call.name, scopes)
-                if reservation is not None:
-                    self.reserved[call.call_id] = reservation
+            # One with an idempotency key of its own is looked up first: it may have succeeded before.
+            if call.call_id in self._known or call.key != call.call_id:
+                continue
+            function = self.state.pinned.agent.function(call.name)
+            version = function.handler_version if function is not None else ""
+            size = len(call.arguments.encode())
+            reservation = self._dispatcher.reserve(call.name, version, scopes, size)
+            if reservation is not None:
+                self.reserved[call.call_id] = reservation
         if self.state.cancel is not None:
             self._settle_unheld()
 
@@ -287,8 +336,9 @@ class Step:
             events=tuple(self.recording.events),
             contents=self.recording.contents,
             calls_opened=tuple(self.opened()),
-            calls_settled=tuple(self._settled()),
-            requeues=tuple(Requeue(call_id=f.call_id, attempt=f.attempt) for f in self.requeued),
+            calls_settled=settled_rows(self.state, self.recording.answered, self._digests),
+            requeues=tuple(self.requeued.values()),
+            parked=tuple(self.parked.values()),
             timers_set=() if state.over else tuple(self._timers),
             timers_cleared=cleared,
             inbox_added=tuple(self._carried),
@@ -301,43 +351,20 @@ class Step:
         rows = []
         for call in self.recording.opened:
             reservation = self.reserved.get(call.call_id)
-            row = CallRow(
-                call_id=call.call_id,
-                session_id=self.row.session_id,
-                turn_id=self.row.turn_id,
-                name=call.name,
-                agent=self.state.pinned.agent.name,
-                arguments=call.arguments,
-                scopes=self.state.pinned.config.lookup,
-            )
+            row = self._waiting_row(call)
             if call.call_id in answered:
                 row = replace(row, state=CallState.SETTLED)
             elif reservation is not None:
-                worker = reservation.worker
-                row = replace(
-                    row,
-                    state=CallState.LEASED,
-                    attempt=1,
-                    worker_id=worker.worker_id,
-                    instance_id=worker.instance_id,
-                )
+                row = leased_to(reservation, row)
             rows.append(row)
         return rows
 
     def taken_back(self) -> list[CallRow]:
         """List the calls that the step queued again."""
-        return [
-            CallRow(
-                call_id=failed.call_id,
-                session_id=self.row.session_id,
-                turn_id=self.row.turn_id,
-                name=self.state.calls[failed.call_id].call.name,
-                agent=self.state.pinned.agent.name,
-                arguments="",
-                scopes=self.state.pinned.config.lookup,
-            )
-            for failed in self.requeued
-        ]
+        return [self._waiting_row(self.state.calls[call_id].call) for call_id in self.requeued]
+
+    def _waiting_row(self, call: FunctionCall) -> CallRow:
+        return waiting_row(self.state, call, self._runtime.clock.wall())
 
     def _session_write(self) -> SessionWrite:
         """Say what becomes of the session's row; only a turn that ends needs the session to be as it was."""
@@ -362,12 +389,3 @@ class Step:
         for output in self.recording.answered:
             if output.call_id not in opened and output.call_id not in self._unguarded:
                 yield self._guards.get(output.call_id, SettleGuard(call_id=output.call_id))
-
-    def _settled(self) -> Iterable[Settled]:
-        for output in self.recording.answered:
-            yield Settled(
-                call_id=output.call_id,
-                attempt=output.attempt,
-                worker_id=output.worker_id,
-                digest=self._digests.get(output.call_id, ""),
-            )

@@ -31,13 +31,19 @@ class Mail:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Glimpse:
-    """How a driven turn stands on disk, without asking the disk. `since`: its last change (monotonic seconds)."""
+    """How a driven turn stands on disk, without asking the disk.
+
+    `open_names`: name and version (empty: any) of the functions that it waits for. `since`: its last change (monotonic
+    seconds).
+    `created_at`: when it was accepted (wall seconds); 0: by this process, a moment ago.
+    """
 
     session_id: str
     status: TurnStatus
-    open_names: tuple[str, ...]
+    open_names: tuple[tuple[str, str], ...]
     config: RunConfig
     since: float
+    created_at: float = 0.0
 
 
 @dataclass(slots=True, kw_only=True)
@@ -49,9 +55,9 @@ class Driven:
     `look`: the inbox may hold rows that were not read. `waiting`: steered rows that wait for a model request.
     `history` None: to be loaded when the model is asked. `loaded`: another process may have begun its round, so
     that fragments begin anew. `since`: when it last changed (monotonic seconds). `open_names`: functions of the
-    calls that were open then; what the state has besides may not be on disk yet. `stepping`: it is being fed.
-    `faults`: of ours, in a row, with what has come. `in_doubt`: calls that a commit opened, or not: it was reported
-    as failed, which does not tell.
+    calls that were open then, without those of unknown effect; what the state has besides may not be on disk yet.
+    `stepping`: it is being fed. `faults`: of ours, in a row, with what has come. `in_doubt`: calls that a commit
+    opened, or not: it was reported as failed, which does not tell. `hooks`: what is asked, by the key of its command.
     """
 
     turn_id: str
@@ -67,11 +73,12 @@ class Driven:
     live: LiveRound | None = None
     loaded: bool = False
     since: float = 0.0
-    open_names: tuple[str, ...] = ()
+    open_names: tuple[tuple[str, str], ...] = ()
     stepping: bool = False
     faults: int = 0
     in_doubt: tuple[str, ...] = ()
     grace: asyncio.Task[None] | None = None
+    hooks: dict[str, asyncio.Future[None]] = field(default_factory=dict)
 
     @property
     def asking(self) -> bool:
@@ -80,15 +87,20 @@ class Driven:
 
     @property
     def working(self) -> bool:
-        """Tell whether something has come that its events do not tell yet."""
-        return self.stepping or self.look or bool(self.mailbox)
+        """Tell whether something has come, or is asked, that its events do not tell yet."""
+        return self.stepping or self.look or bool(self.mailbox) or bool(self.hooks)
+
+    def _function(self, name: str) -> tuple[str, str]:
+        """Say which version of a function the turn's calls are for; empty: any."""
+        function = None if self.state is None else self.state.pinned.agent.function(name)
+        return name, "" if function is None else function.handler_version
 
     def stands(self, now: float) -> None:
         """Note that the state is what the disk has, as of now (monotonic seconds)."""
         self.since = now
         calls = self.state.open_calls.values() if self.state is not None else ()
-        self.open_names = tuple(call.name for call in calls)
-        if self.open_names and sum(map(len, self.history or ())) > KEPT_HISTORY_CHARACTERS:
+        self.open_names = tuple(self._function(call.name) for call in calls if not call.effect_unknown)
+        if calls and sum(map(len, self.history or ())) > KEPT_HISTORY_CHARACTERS:
             self.history = None
 
     def drop(self) -> None:
@@ -99,7 +111,7 @@ class Driven:
 
     def let_go(self) -> None:
         """Stop what goes on for the turn."""
-        for task in (self.model, self.grace):
+        for task in (self.model, self.grace, *self.hooks.values()):
             if task is not None:
                 task.cancel()
         self.model = self.grace = None

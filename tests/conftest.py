@@ -1,0 +1,11 @@
+"""What all tests share: a log that costs little, since faults are made on purpose."""
+
+import structlog
+
+# The default renderer draws tracebacks with all local variables, which takes seconds on a busy machine.
+structlog.configure(
+    processors=[
+        structlog.processors.add_log_level,
+        structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback),
+    ]
+)
