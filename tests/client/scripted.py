@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
@@ -15,6 +16,7 @@ from grpc_status import rpc_status
 
 from baton.retry import Timing
 from baton.v1 import (
+    event_pb2,
     handler_pb2,
     handler_pb2_grpc,
     runner_pb2,
@@ -126,7 +128,10 @@ class Peer:
             protocol_version=1,
             max_message_bytes=16 * 1024 * 1024,
             max_result_bytes=4_194_304,
-            handlers=[handler_pb2.HandlerVerdict(name=spec.name) for spec in self.hello.handlers],
+            handlers=[
+                handler_pb2.HandlerVerdict(kind=spec.kind, name=spec.name, version=spec.version)
+                for spec in self.hello.handlers
+            ],
             attempts=[
                 handler_pb2.AttemptVerdict(
                     call_id=held.call_id,
@@ -139,7 +144,7 @@ class Peer:
         welcome.heartbeat_interval.FromTimedelta(timedelta(seconds=10))
         for name, value in changes.items():
             welcome.ClearField(name)  # type: ignore[arg-type]  # names of fields, by the test
-            getattr(welcome, name).extend(value) if isinstance(value, list) else setattr(welcome, name, value)
+            welcome.MergeFrom(handler_pb2.Welcome(**{name: value}))
         await self.send(welcome=welcome)
 
     async def call(self, name: str, arguments: Any = None, **fields: Any) -> None:
@@ -147,6 +152,34 @@ class Peer:
         text = arguments if isinstance(arguments, str) else json.dumps(arguments or {})
         fields = {"call_id": "call_1", "attempt": 1, **fields}
         await self.send(call=handler_pb2.Call(name=name, arguments_json=text, **fields))
+
+    async def ask(self, kind: event_pb2.HandlerKind.ValueType, name: str, payload: Any = None, **fields: Any) -> None:
+        """Ask one hook; `payload` is what becomes JSON, `fields` are the batch's."""
+        notification = fields.pop("notification", False)
+        hook = handler_pb2.Hook(
+            hook_id=fields.pop("hook_id", "hook_1"),
+            attempt=fields.pop("attempt", 1),
+            kind=kind,
+            name=name,
+            payload_json=json.dumps(payload or {}),
+            notification=notification,
+        )
+        fields = {"batch_id": "batch_1", "session_id": "sess_1", "turn_id": "turn_1", "agent": "Assistant", **fields}
+        await self.send(hook_batch=handler_pb2.HookBatch(hooks=[hook], **fields))
+
+    async def answer(self) -> handler_pb2.HookAnswer:
+        """Read the next answer of a hook."""
+        answers = await self.receive("hook_answers")
+        (answer,) = answers.answers
+        assert isinstance(answer, handler_pb2.HookAnswer)
+        return answer
+
+    async def ended(self) -> None:
+        """Read up to the half-close, and end the stream."""
+        with suppress(EOFError):
+            while True:
+                self.passed_over.append(await self.next_frame())
+        self.end()
 
     async def settle(self, verdict: handler_pb2.ResultVerdict.ValueType = handler_pb2.RESULT_VERDICT_DURABLE) -> Any:
         """Read the next result and answer it."""
@@ -157,15 +190,25 @@ class Peer:
 
 
 class ScriptedHandlers(handler_pb2_grpc.HandlerServiceServicer):
-    """Hands each stream to the test."""
+    """Hands each stream to the test; answers the rest by functions that the test sets by the rpc's name."""
 
     def __init__(self) -> None:
         self.peers: asyncio.Queue[Peer] = asyncio.Queue(100)
+        self.requests: list[Any] = []
+        self.answers: dict[str, Callable[[Any], Any]] = {}
 
     async def Connect(self, request_iterator: Any, context: Any) -> None:  # type: ignore[override]
         peer = Peer(context)
         self.peers.put_nowait(peer)
         await peer.run()
+
+    async def ListWorkers(self, request: Any, context: Any) -> Any:
+        self.requests.append(request)
+        return self.answers["ListWorkers"](request)
+
+    async def ExplainCall(self, request: Any, context: Any) -> Any:
+        self.requests.append(request)
+        return self.answers["ExplainCall"](request)
 
 
 class ScriptedRunner(runner_pb2_grpc.RunnerServiceServicer):

@@ -25,10 +25,12 @@ from baton import (
     Runner,
     RunResultStreaming,
     SQLiteSession,
+    TooLargeError,
     UnservedError,
     function_tool,
 )
 from baton.loop_thread import background_loop
+from baton.v1 import event_pb2
 
 __all__ = ["serve"]
 
@@ -249,6 +251,10 @@ async def test_a_run_that_nobody_serves_says_so_and_goes_on_when_it_is_settled(s
         (action,) = caught.value.required_actions
         assert (action.name, action.arguments_json) == ("get_weather", '{"city":"Kyoto"}')
         client = Client()
+        with pytest.raises(TooLargeError, match="the call stays open"):
+            await client.settle(action, "a" * 4_194_305)
+        with pytest.raises(ValueError, match="comes out of an event"):
+            await client.settle(event_pb2.RequiredAction(call_id=action.call_id), "rain")
         await client.settle(action, FunctionError("no thermometer"))
         kinds = [part.event.WhichOneof("event") async for part in client.watch(action.session_id)]
         assert "turn_completed" in kinds

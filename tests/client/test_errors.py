@@ -12,7 +12,8 @@ import baton
 from baton import errors
 from baton.address import resolve_address
 from baton.connection import Connection
-from baton.errors import CLASSES, AgentsException, error_from_pb
+from baton.errors import AgentsException
+from baton.reasons import CLASSES, error_from_pb
 from baton.retry import Backoff
 from baton.v1 import error_pb2, session_pb2
 

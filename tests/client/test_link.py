@@ -7,11 +7,13 @@ import hashlib
 
 import grpc
 import pytest
+from google.protobuf import duration_pb2
 from tests.client.scripted import FakeClock, ScriptedServer, soon
 from tests.client.work import Work
 
 from baton import BatonProtocolError, HandlerRefusedError
 from baton.frames import SLICE_BYTES
+from baton.link import Link
 from baton.v1 import error_pb2, handler_pb2
 
 
@@ -121,6 +123,44 @@ async def test_heartbeats_go_out_and_silence_is_noticed(server: ScriptedServer, 
     await server.attached()
 
 
+class StalledCall:
+    """A call whose server reads nothing: writes and reads wait until it is cancelled, the writes hear of it first."""
+
+    def __init__(self) -> None:
+        self.writing, self.cancelled, self.writer_left = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    def cancel(self) -> bool:
+        """Cancel it."""
+        self.cancelled.set()
+        return True
+
+    async def write(self, _frame: handler_pb2.ConnectRequest) -> None:
+        """Write, which ends as gRPC's own does: by CancelledError, though nobody cancelled the task."""
+        self.writing.set()
+        await self.cancelled.wait()
+        self.writer_left.set()
+        raise asyncio.CancelledError
+
+    async def read(self) -> handler_pb2.ConnectResponse:
+        """Read, which ends some turns of the loop later."""
+        await self.writer_left.wait()
+        for _ in range(5):
+            await asyncio.sleep(0)
+        raise asyncio.CancelledError
+
+
+async def test_a_stream_that_is_cut_in_the_middle_of_a_write_ends_as_any_other(clock: FakeClock) -> None:
+    """A process that stood still for long comes back to that; its worker must attach anew, not end."""
+    call = StalledCall()
+    link = Link(call, lambda _link, _frame: None, lambda: 0, clock.timing)  # type: ignore[arg-type]  # what it uses of it
+
+    running = asyncio.create_task(link.run(handler_pb2.Hello()))
+    await soon(call.writing.wait())
+    await clock.advance(30)
+
+    assert (await soon(running)).cut == "nothing was heard for 3 intervals of 10 s"
+
+
 async def test_a_server_that_never_welcomes_is_left(server: ScriptedServer, clock: FakeClock, worker: Work) -> None:
     """A stream that stays silent after Hello is not waited for without end."""
     worker.attachment.start()
@@ -143,6 +183,22 @@ async def test_waits_grow_until_a_welcome(server: ScriptedServer, clock: FakeClo
     await server.peer()
 
     assert clock.asked == [(0.05, 0.2), (0.0, 0.5), (0.0, 1.0), (0.05, 0.2)]
+
+
+async def test_who_holds_something_is_back_within_the_grace(
+    server: ScriptedServer, clock: FakeClock, worker: Work
+) -> None:
+    """However long the server was away: one that was restarted waits for no longer, and then gives the call away."""
+    grace = duration_pb2.Duration(seconds=6)
+    peer = await worker.begin(server, registration_grace=grace)
+    await peer.call("slow")
+    await soon(worker.entered.wait())
+
+    for _ in range(8):
+        peer.end(grpc.StatusCode.UNAVAILABLE)
+        peer = await server.peer()
+
+    assert [high for _low, high in clock.asked] == [0.2, 0.5, 1.0, 2.0, 3.0, 3.0, 3.0, 3.0]
 
 
 async def test_a_terminal_status_ends_the_attachment(server: ScriptedServer, worker: Work) -> None:

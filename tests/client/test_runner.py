@@ -302,8 +302,8 @@ async def test_what_no_run_takes_is_refused_by_name(server: ScriptedServer) -> N
     """Options of other versions and foreign memories never pass silently."""
     with pytest.raises(TypeError, match="hooks, previous_response_id"):
         await Runner.run(AGENT, "Hi", hooks=None, previous_response_id=None)  # type: ignore[call-arg]
-    with pytest.raises(TypeError, match="input_guardrails"):
-        await Runner.run(AGENT, "Hi", run_config={"input_guardrails": []})
+    with pytest.raises(TypeError, match="output_guardrails"):
+        await Runner.run(AGENT, "Hi", run_config={"output_guardrails": []})
     with pytest.raises(TypeError, match="session must be"):
         await Runner.run(AGENT, "Hi", session=object())  # type: ignore[arg-type]
     with pytest.raises(baton.UserError, match="get_weather"):

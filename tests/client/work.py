@@ -9,7 +9,7 @@ from typing import Any
 from tests.client.scripted import FakeClock, Peer, ScriptedServer, soon
 
 from baton import RunContext, function_tool
-from baton.attachment import Attachment
+from baton.attachment import Attachment, Options
 from baton.connection import Connection
 from baton.held import Handler
 from baton.tools import FunctionTool
@@ -20,12 +20,18 @@ class Work:
     """An attachment with three functions whose course the test steers."""
 
     def __init__(
-        self, server: ScriptedServer, clock: FakeClock, ack_after_s: float = 3600.0, max_concurrency: int = 2
+        self,
+        server: ScriptedServer,
+        clock: FakeClock,
+        ack_after_s: float = 3600.0,
+        max_concurrency: int = 2,
+        **options: Any,
     ) -> None:
         self.connection = Connection(server.address, clock.timing)
         self.begun: list[tuple[str, int]] = []
         self.let_go = asyncio.Event()
         self.entered = asyncio.Event()
+        self.over = asyncio.Event()
         self.stopped = threading.Event()
         self.seen = threading.Event()
         self.value: Any = "done"
@@ -33,11 +39,9 @@ class Work:
             tool.name: tool for tool in (self._quick(), self._slow(), self._threaded())
         }
         self.attachment = Attachment(
-            self.connection.handlers,
+            self.connection.door,
             self.find,
-            scopes=("scope-1",),
-            max_concurrency=max_concurrency,
-            ack_after_s=ack_after_s,
+            options=Options(scopes=("scope-1",), max_concurrency=max_concurrency, ack_after_s=ack_after_s, **options),
             timing=clock.timing,
         )
 
@@ -69,6 +73,7 @@ class Work:
             self.begun.append((ctx.call_id, ctx.attempt))
             self.entered.set()
             await self.let_go.wait()
+            self.over.set()
             return f"attempt {ctx.attempt}"
 
         return slow
@@ -85,3 +90,27 @@ class Work:
             return "late"
 
         return threaded
+
+
+def verdict(call_id: str, said: handler_pb2.HeldVerdict.ValueType) -> handler_pb2.AttemptVerdict:
+    """Say what is to become of a first attempt."""
+    return handler_pb2.AttemptVerdict(call_id=call_id, attempt=1, verdict=said)
+
+
+def one_at_a_time(worker: Work) -> None:
+    """Give a worker a function that runs once at a time, until it is let go."""
+
+    @function_tool(max_concurrency=1)
+    async def alone(ctx: RunContext[None]) -> str:
+        worker.begun.append((ctx.call_id, ctx.attempt))
+        worker.entered.set()
+        await worker.let_go.wait()
+        return "alone"
+
+    worker.tools["alone"] = alone
+
+
+async def ended(worker: Work) -> None:
+    """End a worker that a test made itself."""
+    await worker.attachment.close()
+    await worker.connection.close()

@@ -12,10 +12,11 @@ The shape is the OpenAI Agents SDK's. The loop runs in the server, whose turns s
 in this process, which attaches to the server by itself. Where the server is: an argument, else
 `set_default_address`, else the environment's BATON_ADDRESS, else 127.0.0.1:50051.
 
-General layout: `agent`, `tools`, `run_config` are what a program says; `runner`, `results`, `streamed`, `items`
-what it gets; `session`, `client`, `worker` the rest of the door. Behind it `attachment` keeps the worker stream
-(`link`: one stream, `held`: calls and results, `frames`: chunks, `hosting`: whose functions), `connection` the
-channels, `resume` the event streams. `v1` is generated from the contract.
+General layout: `agent`, `tools`, `hooks`, `run_config` are what a program says; `runner`, `results`, `streamed`,
+`items` what it gets; `session`, `client`, `worker` the rest of the door; `testing` tries functions without a server.
+Behind it `attachment` keeps the worker stream (`link`: one stream, `held`: calls that run, `kept`: results, `journal`:
+the same on disk, `asked`: hooks, `frames`: chunks, `hosting`: whose functions), `connection` the channels, `resume` the
+event streams. `v1` is generated from the contract.
 """
 
 from baton.address import set_default_address
@@ -31,10 +32,14 @@ from baton.errors import (
     BatonProtocolError,
     CallLostError,
     ContextLengthExceededError,
+    EffectUnknownError,
     FunctionError,
     HandlerCrashedError,
     HandlerRefusedError,
+    HookError,
+    InputGuardrailTripwireTriggered,
     InvalidRequestError,
+    JournalError,
     MaxTurnsExceeded,
     ModelAuthenticationError,
     ModelBehaviorError,
@@ -53,10 +58,26 @@ from baton.errors import (
     SessionKeyTakenError,
     StateError,
     TooLargeError,
+    ToolTimeoutError,
     TurnCancelledError,
     UnservedError,
     UserError,
     Violation,
+)
+from baton.execution_options import FunctionOptions
+from baton.hooks import (
+    CallModelData,
+    EffectCheckData,
+    GuardrailFunctionOutput,
+    InputGuardrail,
+    InputGuardrailData,
+    InputGuardrailResult,
+    LifecycleData,
+    LifecycleHook,
+    ModelInputData,
+    RemoteHook,
+    TookEffect,
+    input_guardrail,
 )
 from baton.items import (
     ItemHelpers,
@@ -93,18 +114,32 @@ __all__ = [
     "BatonInternalError",
     "BatonProtocolError",
     "CallLostError",
+    "CallModelData",
     "Client",
     "ContextLengthExceededError",
+    "EffectCheckData",
+    "EffectUnknownError",
     "FunctionError",
+    "FunctionOptions",
     "FunctionTool",
+    "GuardrailFunctionOutput",
     "HandlerCrashedError",
     "HandlerRefusedError",
+    "HookError",
+    "InputGuardrail",
+    "InputGuardrailData",
+    "InputGuardrailResult",
+    "InputGuardrailTripwireTriggered",
     "InvalidRequestError",
     "ItemHelpers",
+    "JournalError",
+    "LifecycleData",
+    "LifecycleHook",
     "MaxTurnsExceeded",
     "MessageOutputItem",
     "ModelAuthenticationError",
     "ModelBehaviorError",
+    "ModelInputData",
     "ModelNotFoundError",
     "ModelProviderError",
     "ModelQuotaExceededError",
@@ -119,6 +154,7 @@ __all__ = [
     "Reasoning",
     "ReasoningItem",
     "RemoteFunction",
+    "RemoteHook",
     "RequestIdReusedError",
     "ResponseResetEvent",
     "ResponseTextDeltaEvent",
@@ -138,12 +174,14 @@ __all__ = [
     "StateError",
     "StreamEvent",
     "TooLargeError",
+    "TookEffect",
     "ToolCallItem",
     "ToolCallOutputItem",
     "ToolContext",
     "ToolOutputFileContent",
     "ToolOutputImage",
     "ToolOutputText",
+    "ToolTimeoutError",
     "TurnCancelledError",
     "UnservedError",
     "Usage",
@@ -152,6 +190,7 @@ __all__ = [
     "Worker",
     "close_connections",
     "function_tool",
+    "input_guardrail",
     "set_default_address",
     "trace",
 ]

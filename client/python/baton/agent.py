@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
+from baton.hook_refs import RefOf, checked_guardrails, guardrails_to_pb, only_remote
+from baton.hooks import InputGuardrail, RemoteHook
 from baton.options import options
 from baton.tools import FunctionTool, RemoteFunction, tool_to_pb
 from baton.v1 import agent_pb2
@@ -51,6 +53,7 @@ class Agent(Generic[TContext]):
     """An agent. `instructions` None: none. `model` None: the server's default.
 
     `tools` are functions of this process (`function_tool`) and of workers elsewhere (`RemoteFunction`).
+    `input_guardrails` check what goes into a turn: of this process (`input_guardrail`) or elsewhere (`RemoteHook`).
     """
 
     name: str
@@ -58,8 +61,10 @@ class Agent(Generic[TContext]):
     model: str | None = None
     model_settings: ModelSettings = field(default_factory=ModelSettings)
     tools: Sequence[Tool] = field(default_factory=list)
+    input_guardrails: Sequence[InputGuardrail | RemoteHook] = field(default_factory=list)
 
     def __post_init__(self) -> None:
+        checked_guardrails(f"Agent {self.name!r}", self.input_guardrails)
         for option, value in (("instructions", self.instructions), ("model", self.model)):
             if value is not None and not isinstance(value, str):
                 raise TypeError(f"Agent {self.name!r}: {option} must be a text, not {type(value).__name__}")
@@ -72,12 +77,13 @@ class Agent(Generic[TContext]):
         return dataclasses.replace(self, **changes)
 
 
-def agent_to_pb(agent: Agent[Any]) -> agent_pb2.Agent:
-    """Write `baton.v1.Agent`."""
+def agent_to_pb(agent: Agent[Any], ref_of: RefOf = only_remote) -> agent_pb2.Agent:
+    """Write `baton.v1.Agent`. `ref_of`: how its hooks are named; without it, UserError for those of this process."""
     made = agent_pb2.Agent(
         name=agent.name,
         model=agent.model or "",
         tools=[agent_pb2.Tool(function=tool_to_pb(tool)) for tool in agent.tools],
+        input_guardrails=guardrails_to_pb(agent.input_guardrails, ref_of),
     )
     if agent.instructions is not None:
         made.instructions = agent.instructions

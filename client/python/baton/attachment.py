@@ -5,19 +5,23 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import logging
-import platform
 import uuid
 from collections.abc import Callable, Iterable, Mapping
-from importlib import metadata
+from dataclasses import dataclass, field
 from typing import Any
 
-import grpc
-
-from baton.errors import AgentsException, BatonConnectionError, error_from_pb, error_from_rpc
+from baton.asked import AskedHooks, FindHook
+from baton.calling import not_begun
+from baton.channels import Door
+from baton.errors import AgentsException, BatonConnectionError
 from baton.held import ACK_AFTER_S, Handler, HeldCalls
+from baton.journal import Journal
 from baton.link import Ending, Link
+from baton.reasons import error_from_pb, error_from_rpc, why_broken
+from baton.registrations import Registrations
 from baton.retry import TERMINAL_STREAM_CODES, Backoff, Timing, is_break
-from baton.v1 import error_pb2, handler_pb2, handler_pb2_grpc
+from baton.sdk import sdk
+from baton.v1 import error_pb2, handler_pb2
 
 MAX_CONCURRENCY = 64
 """Calls that a worker executes at a time, where nothing else is said."""
@@ -25,9 +29,30 @@ MAX_CONCURRENCY = 64
 CLOSE_S = 2.0
 """How long the server may take to end a stream that was drained."""
 
+GRACE_S = 10.0
+"""How long a server waits for a worker whose stream broke, until Welcome says otherwise."""
+
+LEAST_AGE_S = 1.0
+"""A stream that is to be left sooner than that is left after a wait: else two servers could keep a worker spinning."""
+
 _log = logging.getLogger("baton.worker")
 
 Find = Callable[[handler_pb2.Call], Handler | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """How a worker takes calls, and what it says of itself. `max_argument_bytes` None: no limit.
+
+    `journal` None: what it keeps ends with the process. `labels`: for ListWorkers.
+    """
+
+    scopes: tuple[str, ...] = ()
+    max_concurrency: int = MAX_CONCURRENCY
+    max_argument_bytes: int | None = None
+    ack_after_s: float = ACK_AFTER_S
+    journal: Journal | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
 
 
 class Attachment:
@@ -35,45 +60,64 @@ class Attachment:
 
     Reconnects for ever, except after a status of TERMINAL_STREAM_CODES: then `failure` says why. `server`: how logs
     call it.
+
+    There is one stream, but for a moment when the server asks to attach anew: then the old one is spoken on until the
+    new one is welcomed. What the new one's Hello did not name must not begin any more, so that from then on calls of
+    the old one are given back.
     """
 
     def __init__(
         self,
-        stub: handler_pb2_grpc.HandlerServiceStub,
+        door: Door,
         find: Find,
+        find_hook: FindHook = lambda _kind, _name: None,
         *,
-        scopes: tuple[str, ...] = (),
-        max_concurrency: int = MAX_CONCURRENCY,
-        ack_after_s: float = ACK_AFTER_S,
+        options: Options | None = None,
         timing: Timing | None = None,
         server: str = "the server",
     ) -> None:
         self._server = server
-        self._stub = stub
+        self._door = door
         self._find = find
         self._timing = timing or Timing()
-        self._instance_id = f"python-{uuid.uuid4().hex}"
-        self._specs: dict[str, handler_pb2.HandlerSpec] = {}
-        self._verdicts: dict[str, asyncio.Future[AgentsException | None]] = {}
-        self._calls = HeldCalls(self._send, max_concurrency, ack_after_s)
+        self._options = options = options or Options()
+        self._journal = options.journal
+        self._instance_id = options.journal.instance_id if options.journal else f"python-{uuid.uuid4().hex}"
+        self._resume_token = options.journal.resume_token if options.journal else ""
+        self._wanted = Registrations()
+        self._calls = HeldCalls(
+            self._send,
+            options.max_concurrency,
+            options.ack_after_s,
+            max_argument_bytes=options.max_argument_bytes,
+            journal=options.journal,
+            ready=lambda: self._link is not None and self._link.ready,
+        )
+        self._hooks = AskedHooks(find_hook)
         self._backoff = Backoff(self._timing)
+        self._grace_s = GRACE_S
         self._link: Link | None = None
+        self._newest: Link | None = None
+        self._streams: set[asyncio.Task[Ending]] = set()
         self._task: asyncio.Task[None] | None = None
         self._stopping = False
         self._attached_before = False
+        self._breaks = 0
         self._refusal: AgentsException | None = None
         self._refused = asyncio.Event()
-        self.scopes = scopes
+        self.scopes = options.scopes
         self.attached = asyncio.Event()
         self.closed = asyncio.Event()
         self.failure: AgentsException | None = None
         self.given_up = 0
-        self._dispatch: Mapping[str, Callable[[Any], None]] = {
+        self._dispatch: Mapping[str, Callable[[Link, Any], None]] = {
             "welcome": self._welcome,
-            "registered": self._registered,
+            "registered": lambda _link, registered: self._judge(registered.handlers),
             "call": self._call,
-            "cancel": self._calls.cancel,
-            "result_ack": self._calls.acked,
+            "hook_batch": lambda link, batch: self._hooks.ask(batch, link),
+            "cancel": self._cancel,
+            "result_ack": lambda _link, ack: self._calls.acked(ack),
+            "extend_ack": lambda _link, ack: self._calls.extended(ack),
             "drain": self._drain,
             "protocol_error": self._protocol_error,
         }
@@ -99,22 +143,17 @@ class Attachment:
         Raises HandlerRefusedError where the server does not take one, and what ended the attachment.
         """
         wanted = list(specs)
-        new = [spec for spec in wanted if spec.name not in self._specs]
-        for spec in new:
-            self._specs[spec.name] = spec
-            self._verdicts[spec.name] = asyncio.get_running_loop().create_future()
+        new = self._wanted.add(wanted)
         if new and self.attached.is_set():
             self._send(handler_pb2.ConnectRequest(register=handler_pb2.Register(handlers=new)))
         if self.failure is not None:
             raise self.failure
-        for verdict in [self._verdicts[spec.name] for spec in wanted]:
-            refusal = await asyncio.shield(verdict)
-            if refusal is not None:
-                raise refusal
+        await self._wanted.judged(wanted)
 
     async def wait_idle(self) -> None:
-        """Wait until no call and no result is held."""
+        """Wait until no call and no result is held, and no hook is asked."""
         await self._calls.idle.wait()
+        await self._hooks.idle.wait()
 
     async def wait_attached(self) -> None:
         """Wait until the server has said Welcome. Raises what ended the attachment."""
@@ -138,7 +177,7 @@ class Attachment:
             self._say_drain()
         try:
             async with asyncio.timeout(grace_s):
-                await self._calls.idle.wait()
+                await self.wait_idle()
         except TimeoutError:
             _log.warning("%d calls are given up: not done within %g s", len(self._calls), grace_s)
         self.given_up = len(self._calls)
@@ -160,32 +199,52 @@ class Attachment:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
         await self._calls.close()
+        await self._hooks.close()
 
     # -- one stream after another ----------------------------------------------------------------
 
     async def _serve(self) -> None:
         try:
-            while not await self._serve_stream():
-                await self._backoff.wait()
+            while True:
+                ending = await self._serve_stream()
+                if ending is not None and self._is_over(ending):
+                    break
+                if ending is not None or (self._newest is not None and self._newest.age_s < LEAST_AGE_S):
+                    # Who holds something has to be back while a server that was restarted still waits for him.
+                    longest = self._grace_s / 2 if len(self._calls) else None
+                    await self._timing.sleep(self._backoff.next_delay(longest))
         finally:
+            for stream in self._streams:
+                stream.cancel()
+            await asyncio.gather(*self._streams, return_exceptions=True)
             if self.failure is None:
                 self.failure = BatonConnectionError("this worker is not attached any more: it was stopped")
             self.attached.clear()
             self.closed.set()
-            for verdict in self._verdicts.values():
-                if not verdict.done():
-                    verdict.set_result(self.failure)
+            self._wanted.give_up(self.failure)
 
-    async def _serve_stream(self) -> bool:
-        """Serve one stream to its end. Returns whether there is to be no other."""
-        link = Link(self._stub.Connect(), self._receive, lambda: len(self._calls), self._timing)
-        self._link = link
+    async def _serve_stream(self) -> Ending | None:
+        """Serve one stream until it ends, or (None) until it is to be left and goes on beside the next one."""
+        link = Link(self._door.open(), self._receive, lambda: len(self._calls), self._timing)
+        self._newest = link
+        stream = asyncio.create_task(self._run(link), name="baton worker stream")
+        self._streams.add(stream)
+        stream.add_done_callback(self._streams.discard)
+        to_leave = asyncio.create_task(link.to_leave.wait())
         try:
-            ending = await link.run(self._hello())
+            await asyncio.wait({stream, to_leave}, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            self._link = None
-            self.attached.clear()
-        return self._is_over(ending)
+            to_leave.cancel()
+        return stream.result() if stream.done() else None
+
+    async def _run(self, link: Link) -> Ending:
+        try:
+            return await link.run(self._hello())
+        finally:
+            self._hooks.left(link)
+            if self._link is link:
+                self._link = None
+                self.attached.clear()
 
     def _is_over(self, ending: Ending) -> bool:
         failed = ending.failed
@@ -195,18 +254,25 @@ class Attachment:
             return True
         if self._stopping and self._calls.idle.is_set():
             return True
-        self._log_break(ending.cut or (_why(failed) if failed else "the server ended it"))
+        if ending.cut:
+            self._door.renew()
+        if self._link is not None:
+            _log.debug("no new stream at %s yet (%s); the old one goes on", self._server, ending.cut or failed)
+            return False
+        self._log_break(ending.cut or (why_broken(failed) if failed else "the server ended it"))
         return False
 
-    def _log_attached(self) -> None:
+    def _log_attached(self, quietly: bool) -> None:
+        """Tell where it is attached. `quietly`: it never was away."""
         again, self._attached_before = " again" if self._attached_before else "", True
-        if self._specs:  # else all were refused, which was told
+        if self._wanted.specs:  # else all were refused, which was told
             where = f" in {', '.join(self.scopes)}" if self.scopes else ""
-            _log.info("attached to %s%s, serving %s%s", self._server, again, ", ".join(self._specs), where)
+            level = logging.DEBUG if quietly else logging.INFO
+            _log.log(level, "attached to %s%s, serving %s%s", self._server, again, ", ".join(self._wanted.shown), where)
 
     def _log_break(self, why: str) -> None:
         """Tell of the first failure, which a restart brings, and of an outage; of no more, it may last for days."""
-        match self._backoff.failures:
+        match self._breaks:
             case 0 if self._attached_before:
                 _log.info("lost %s (%s); reconnecting", self._server, why)
             case 1 if self._attached_before:
@@ -215,20 +281,19 @@ class Attachment:
                 _log.warning("no answer from %s yet (%s); waiting for it", self._server, why)
             case _:
                 _log.debug("%s does not answer (%s)", self._server, why)
+        self._breaks += 1
 
     def _hello(self) -> handler_pb2.Hello:
         return handler_pb2.Hello(
             protocol_version=1,
             instance_id=self._instance_id,
-            sdk=handler_pb2.Sdk(
-                name="baton-python",
-                version=_version(),
-                language=f"python {platform.python_version()}",
-            ),
+            sdk=sdk(),
             scopes=self.scopes,
-            handlers=self._specs.values(),
+            handlers=self._wanted.specs,
+            resume_token=self._resume_token,
             held=self._calls.manifest(),
-            credit=handler_pb2.Credit(messages=0 if self._stopping else self._calls.opening_credit()),
+            credit=handler_pb2.Credit() if self._stopping else self._calls.opening_credit(),
+            metadata=self._options.labels,
         )
 
     def _send(self, frame: handler_pb2.ConnectRequest) -> None:
@@ -242,70 +307,77 @@ class Attachment:
 
     # -- frames of the server --------------------------------------------------------------------
 
-    def _receive(self, frame: handler_pb2.ConnectResponse) -> None:
+    def _receive(self, link: Link, frame: handler_pb2.ConnectResponse) -> None:
         handle = self._dispatch.get(frame.WhichOneof("frame") or "")
         if handle is not None:  # a heartbeat has done its work; what a later version sends is passed over
-            handle(getattr(frame, frame.WhichOneof("frame") or ""))
+            handle(link, getattr(frame, frame.WhichOneof("frame") or ""))
 
-    def _welcome(self, welcome: handler_pb2.Welcome) -> None:
-        link = self._link
-        if link is None:
-            return
+    def _welcome(self, link: Link, welcome: handler_pb2.Welcome) -> None:
+        former, self._link = self._link, link
         heartbeat_s = welcome.heartbeat_interval.ToTimedelta().total_seconds()
         link.welcome(heartbeat_s, welcome.max_message_bytes)
+        if former is not None:
+            former.cut("another one has taken its place")
+        self._grace_s = welcome.registration_grace.ToTimedelta().total_seconds() or self._grace_s
+        self._resume_token = welcome.resume_token
+        if self._journal is not None:
+            self._journal.token(welcome.resume_token)
         self._calls.max_result_bytes = welcome.max_result_bytes or self._calls.max_result_bytes
         self._backoff.reset()
+        self._breaks = 0
         self._judge(welcome.handlers)
-        self._register_missing({verdict.name for verdict in welcome.handlers})
+        self._register_missing(welcome.handlers)
         self._calls.obey(welcome.attempts)
+        self._log_attached(quietly=former is not None)
         self.attached.set()
-        self._log_attached()
         if self._stopping:
             self._say_drain()
 
-    def _register_missing(self, answered: set[str]) -> None:
+    def _register_missing(self, answered: Iterable[handler_pb2.HandlerVerdict]) -> None:
         """Register what came between Hello and Welcome."""
-        missing = [spec for name, spec in self._specs.items() if name not in answered]
+        missing = self._wanted.missing(answered)
         if missing:
             self._send(handler_pb2.ConnectRequest(register=handler_pb2.Register(handlers=missing)))
-
-    def _registered(self, registered: handler_pb2.Registered) -> None:
-        self._judge(registered.handlers)
 
     def _judge(self, verdicts: Iterable[handler_pb2.HandlerVerdict]) -> None:
         for verdict in verdicts:
             refusal = error_from_pb(verdict.error) if verdict.HasField("error") else None
-            waiting = self._verdicts.get(verdict.name)
             if refusal is not None:
                 _log.error("the server refuses the function %s: %s", verdict.name, refusal)
-                self._specs.pop(verdict.name, None)
-                self._verdicts.pop(verdict.name, None)
-            if waiting is not None and not waiting.done():
-                waiting.set_result(refusal)
-            elif refusal is not None:
+            if not self._wanted.judge(verdict, refusal) and refusal is not None:
                 self._refusal = refusal
                 self._refused.set()
 
-    def _call(self, call: handler_pb2.Call) -> None:
+    def _call(self, link: Link, call: handler_pb2.Call) -> None:
+        if link is not self._newest:  # a Hello was said that does not name it
+            nack = not_begun(call, "the worker attaches anew")
+            link.send(handler_pb2.ConnectRequest(nack=nack))
+            return
         handler = None if self._stopping else self._find(call)
         if handler is not None:
             self._calls.accept(call, handler)
             return
         if not self._stopping:  # else the server would give it to us again and again
-            self._specs.pop(call.name, None)
-            self._verdicts.pop(call.name, None)
-            gone = handler_pb2.Unregister(handlers=[handler_pb2.HandlerSpec(name=call.name)])
-            self._send(handler_pb2.ConnectRequest(unregister=gone))
-        nack = handler_pb2.Nack(call_id=call.call_id, attempt=call.attempt, reason="not served here any more")
-        self._send(handler_pb2.ConnectRequest(nack=nack))
+            gone = handler_pb2.HandlerSpec(name=call.name, version=call.version)
+            self._wanted.remove(gone)
+            self._send(handler_pb2.ConnectRequest(unregister=handler_pb2.Unregister(handlers=[gone])))
+        self._calls.refuse(call, "not served here any more")
 
-    def _drain(self, drain: handler_pb2.Drain) -> None:
-        if self._link is not None:
-            self._link.cut(f"the server drains: {drain.reason}")
+    def _cancel(self, _link: Link, cancel: handler_pb2.Cancel) -> None:
+        if not self._hooks.cancel(cancel):
+            self._calls.cancel(cancel)
 
-    def _protocol_error(self, problem: handler_pb2.ProtocolError) -> None:
+    def _drain(self, link: Link, drain: handler_pb2.Drain) -> None:
+        """Attach anew, unless this worker goes itself; a stream that was never welcomed is of no use."""
+        if not link.welcomed:
+            link.cut(f"the server drains: {drain.reason}")
+        elif not self._stopping:
+            _log.debug("%s asks to attach anew (%s)", self._server, drain.reason)
+            link.to_leave.set()
+
+    def _protocol_error(self, link: Link, problem: handler_pb2.ProtocolError) -> None:
         _log.error("the server did not take frame %d: %s", problem.frame_number, problem.error.message)
-        found = self._link.result_of_frame(problem.frame_number) if self._link is not None else None
+        found = link.result_of_frame(problem.frame_number)
         if found is None:
             return
         if problem.error.reason == error_pb2.ERROR_REASON_CHUNK_INVALID:
@@ -321,18 +393,3 @@ async def _first(*events: asyncio.Event) -> None:
     finally:
         for wait in waits:
             wait.cancel()
-
-
-def _why(failed: grpc.aio.AioRpcError) -> str:
-    """Say why a call broke; of a failed connect the last error alone, without gRPC's list of addresses."""
-    details = failed.details() or ""
-    if details.startswith("failed to connect"):
-        details = details.rpartition(": ")[2]
-    return f"{failed.code().name}: {details}"
-
-
-def _version() -> str:
-    try:
-        return metadata.version("baton-runtime")
-    except metadata.PackageNotFoundError:
-        return "unknown"  # run from a source tree that was not installed

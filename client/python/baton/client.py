@@ -8,13 +8,13 @@ from typing import Any
 
 from baton.agent_calls import AgentCalls, AnyAgent, written_agent
 from baton.content import complete_item, list_items, read_content
-from baton.errors import FunctionError
-from baton.outputs import result_of, result_of_error, within_limit
+from baton.errors import FunctionError, TooLargeError
+from baton.outputs import MAX_RESULT_BYTES, payload_bytes, result_of, result_of_error
 from baton.paging import pages
 from baton.plan import cancel_request, streamed_request
 from baton.raw_items import write_items
 from baton.resume import follow
-from baton.v1 import agent_pb2, event_pb2, item_pb2, runner_pb2, session_pb2
+from baton.v1 import agent_pb2, event_pb2, handler_pb2, item_pb2, runner_pb2, session_pb2
 
 
 class Client(AgentCalls):
@@ -176,10 +176,23 @@ class Client(AgentCalls):
     async def settle(self, action: event_pb2.RequiredAction, result: Any) -> session_pb2.InputOutcome:
         """Give the result of an open call, in any state of it.
 
-        `result` becomes what a function's return value would; a `FunctionError` says that the call failed.
+        `result` becomes what a function's return value would; a `FunctionError` says that the call failed. `action` is
+        one of a session, of `list_required_actions` or of a run: inside an event it does not say whose it is. Raises
+        TooLargeError, with nothing sent: the call stays open.
         """
-        made = result_of_error(result) if isinstance(result, FunctionError) else result_of(result)
-        written = within_limit(made)
+        if not action.session_id:
+            raise ValueError(
+                f"the required action of {action.call_id} comes out of an event and does not say whose it is; "
+                "set its session_id and turn_id to the event's, or read it with get_session"
+            )
+        written = result_of_error(result) if isinstance(result, FunctionError) else result_of(result)
+        size = payload_bytes(written)
+        if size > MAX_RESULT_BYTES:
+            raise TooLargeError(
+                f"the result has {size:,} bytes, at most {MAX_RESULT_BYTES:,} are taken; the call stays open",
+                reason="RESULT_TOO_LARGE",
+                metadata={"size": str(size), "limit": str(MAX_RESULT_BYTES)},
+            )
         settled = session_pb2.ToolResult(turn_id=action.turn_id, call_id=action.call_id)
         match written.WhichOneof("outcome"):
             case "output":
@@ -246,6 +259,31 @@ class Client(AgentCalls):
         async for page in pages(self._connection, self._connection.sessions.ListRequiredActions, request):
             for action in page.required_actions:
                 yield action
+
+    async def redeliver(self, action: event_pb2.RequiredAction, *, decided_by: str = "") -> session_pb2.InputOutcome:
+        """Have a call of unknown effect delivered again: it took no effect, or may take it twice.
+
+        Who knows what came of it uses `settle`. `decided_by`: who says so, for the log. Raises StateError (CALL_STATE)
+        where the call is in another state by now.
+        """
+        redelivery = session_pb2.Redelivery(turn_id=action.turn_id, call_id=action.call_id, decided_by=decided_by)
+        answer = await self.submit(action.session_id, session_pb2.Input(redelivery=redelivery))
+        return answer.outcomes[0]
+
+    async def explain(self, call_id: str) -> handler_pb2.ExplainCallResponse:
+        """Say why a call does not run, the nearest cause first, or what settled it."""
+        request = handler_pb2.ExplainCallRequest(call_id=call_id)
+        return await self._connection.unary(self._connection.dispatch.ExplainCall, request)
+
+    async def workers(self, *, name: str = "", scope: str | None = None) -> AsyncIterator[handler_pb2.Worker]:
+        """List attached workers, and lost ones within their grace, newest first, page by page.
+
+        `name`: only those that serve it. `scope`: only those of it, "" for the empty one; None: all.
+        """
+        request = handler_pb2.ListWorkersRequest(name=name, scope=scope)
+        async for page in pages(self._connection, self._connection.dispatch.ListWorkers, request):
+            for worker in page.workers:
+                yield worker
 
     async def read_content(self, session_id: str, omitted: item_pb2.Omitted) -> str:
         """Read a text that was too large to travel in its place."""

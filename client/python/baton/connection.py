@@ -10,8 +10,10 @@ from typing import Any, TypeVar
 import grpc
 
 from baton.address import resolve_address
-from baton.errors import BatonConnectionError, error_from_rpc
+from baton.channels import Channels, WorkerDoor
+from baton.errors import BatonConnectionError
 from baton.hosting import Host
+from baton.reasons import error_from_rpc
 from baton.retry import Backoff, Timing, is_break
 from baton.v1 import agent_pb2_grpc, handler_pb2_grpc, runner_pb2_grpc, session_pb2_grpc
 
@@ -31,8 +33,6 @@ _KEEPALIVE = [
     ("grpc.max_reconnect_backoff_ms", 1_000),
     ("grpc.min_reconnect_backoff_ms", 5_000),  # no wait, but the time that one try to connect has
 ]
-# Else both channels would share one connection, and large answers would hold up the worker's frames.
-_APART = [("grpc.use_local_subchannel_pool", 1)]
 
 _log = logging.getLogger("baton")
 
@@ -47,18 +47,29 @@ class Connection:
     def __init__(self, address: str, timing: Timing | None = None) -> None:
         self.address = address
         self.timing = timing or Timing()
-        self._calls = grpc.aio.insecure_channel(address, _KEEPALIVE)
-        self._streams = grpc.aio.insecure_channel(address, [*_KEEPALIVE, *_APART])
-        self.runner = runner_pb2_grpc.RunnerServiceStub(self._calls)
-        self.sessions = session_pb2_grpc.SessionServiceStub(self._calls)
-        self.agents = agent_pb2_grpc.AgentServiceStub(self._calls)
-        self.handlers = handler_pb2_grpc.HandlerServiceStub(self._streams)
-        self.host = Host(self.handlers, self.timing, self.spawn, self.first_contact)
+        # Two, so that large answers do not hold up the worker's frames.
+        self._calls, self._streams = Channels(address, _KEEPALIVE), Channels(address, _KEEPALIVE)
+        self._make_stubs()
+        self.door = WorkerDoor(self._streams)
+        self.host = Host(self.door, self.timing, self.spawn, self.first_contact)
         self._background: set[asyncio.Task[None]] = set()
         self._watchers: list[Callable[[bool], None]] = []
         self._contacted = False
         self._away = False
         self.closed = False
+
+    def _make_stubs(self) -> None:
+        channel = self._calls.now
+        self.runner = runner_pb2_grpc.RunnerServiceStub(channel)
+        self.sessions = session_pb2_grpc.SessionServiceStub(channel)
+        self.agents = agent_pb2_grpc.AgentServiceStub(channel)
+        self.dispatch = handler_pb2_grpc.HandlerServiceStub(channel)
+
+    def silent(self) -> None:
+        """Take note that nothing came for too long: calls from here on go over a new connection."""
+        self._calls.renew()
+        self._make_stubs()
+        self.lost()
 
     def on_change(self, told: Callable[[bool], None]) -> None:
         """Have `told` called when the server is lost, with False, and when it answers again, with True."""

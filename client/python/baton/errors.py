@@ -5,6 +5,8 @@
     ├── ModelBehaviorError                the model did what it must not
     ├── ModelRefusalError                 the model refused; .refusal
     ├── ModelTimeoutError                 a model request took too long
+    ├── InputGuardrailTripwireTriggered   an input guardrail tripped; .guardrail_name, .guardrail_result
+    ├── ToolTimeoutError                  a function took too long, and was to fail the run; .tool_name
     ├── UserError                         this program asked for what cannot be
     └── BatonError                        what the Agents SDK has no name for
         ├── BatonConnectionError          no server answers, or it is going down
@@ -19,8 +21,11 @@
         ├── TooLargeError                 a message or a result is above its limit
         ├── HandlerRefusedError           the server does not take a function
         ├── HandlerCrashedError           a function raised an exception that it did not expect
-        ├── CallLostError                 a call was settled by another, or lost all its workers
+        ├── CallLostError                 a call was settled by another, expired, or lost all its workers
+        ├── HookError                     a hook was not served, late, raised, or gave no usable answer
+        ├── JournalError                  the file of Worker(journal=…) cannot be used
         ├── UnservedError                 a run rests: nobody serves its functions; .required_actions
+        │   └── EffectUnknownError        a run rests: nobody knows whether a function took effect
         ├── TurnCancelledError            somebody else cancelled the turn
         └── ModelProviderError            the model's provider failed; a class for each way below it
 
@@ -34,19 +39,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import grpc
-from google.rpc import error_details_pb2
-from grpc_status import rpc_status
-
-from baton.v1 import error_pb2, event_pb2
+from baton.v1 import event_pb2
 
 if TYPE_CHECKING:
     from baton.agent import Agent
+    from baton.hooks import InputGuardrailResult
     from baton.items import RunItem
     from baton.usage import Usage
-
-DOMAIN = "baton.v1"
-"""ErrorInfo.domain of reasons that a Baton server gave."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,6 +108,27 @@ class ModelTimeoutError(AgentsException):
     """One model request took longer than the server allows."""
 
     retryable = True
+
+
+class InputGuardrailTripwireTriggered(AgentsException):
+    """An input guardrail said that this input must not be worked on."""
+
+    guardrail_result: InputGuardrailResult | None = None
+    """What it said, and its reasons; None: a run did not end by it, or its session is gone."""
+
+    @property
+    def guardrail_name(self) -> str:
+        """Which one."""
+        return self.metadata.get("guardrail", "")
+
+
+class ToolTimeoutError(AgentsException):
+    """A function took longer than its timeout, and `timeout_behavior` says that this fails the run."""
+
+    @property
+    def tool_name(self) -> str:
+        """Which function."""
+        return self.metadata.get("tool", "")
 
 
 class UserError(AgentsException):
@@ -182,7 +202,15 @@ class HandlerCrashedError(BatonError):
 
 
 class CallLostError(BatonError):
-    """A call was settled by another result, or every attempt lost its worker."""
+    """A call was settled by another result, was not settled before it expired, or every attempt lost its worker."""
+
+
+class HookError(BatonError):
+    """A hook gave no answer that can be used; the reason says why, `metadata["name"]` which."""
+
+
+class JournalError(BatonError):
+    """The file of `Worker(journal=…)` is damaged, in use by another process, or cannot be written."""
 
 
 class UnservedError(BatonError):
@@ -194,6 +222,16 @@ class UnservedError(BatonError):
 
     required_actions: tuple[event_pb2.RequiredAction, ...] = ()
     retryable = True
+
+
+class EffectUnknownError(UnservedError):
+    """A run rests because a call may have run, must not run twice, and nobody knows. The turn waits, durable.
+
+    Find out by the `idempotency_key` of each of the `required_actions`: give the result by `Client.settle`, or have it
+    delivered again by `Client.redeliver`.
+    """
+
+    retryable = False
 
 
 class TurnCancelledError(BatonError):
@@ -238,121 +276,3 @@ class ContextLengthExceededError(ModelProviderError):
 
 class FunctionError(Exception):
     """Raise it in a function to tell the model, in your own words, that the call failed."""
-
-
-CLASSES: Mapping[str, type[AgentsException]] = {
-    "INTERNAL": BatonInternalError,
-    "UNAVAILABLE": BatonConnectionError,
-    "INVALID_REQUEST": InvalidRequestError,
-    "REQUEST_ID_REUSED": RequestIdReusedError,
-    "MESSAGE_TOO_LARGE": TooLargeError,
-    "PAGE_TOKEN_INVALID": InvalidRequestError,
-    "SESSION_NOT_FOUND": NotFoundError,
-    "TURN_NOT_FOUND": NotFoundError,
-    "CALL_NOT_FOUND": NotFoundError,
-    "AGENT_NOT_FOUND": NotFoundError,
-    "CONTENT_NOT_FOUND": NotFoundError,
-    "SESSION_KEY_TAKEN": SessionKeyTakenError,
-    "SESSION_BUSY": SessionBusyError,
-    "AGENT_MISSING": StateError,
-    "FUNCTION_UNDECLARED": StateError,
-    "SEQUENCE_AHEAD": StateError,
-    "REVISION_CONFLICT": StateError,
-    "TURN_RUNNING": StateError,
-    "RESULT_TOO_LARGE": TooLargeError,
-    "CALL_SETTLED": CallLostError,
-    "ATTEMPT_STALE": CallLostError,
-    "WORKER_LOST": CallLostError,
-    "HANDLER_CRASHED": HandlerCrashedError,
-    "PROTOCOL_VERSION": BatonProtocolError,
-    "HELLO_EXPECTED": BatonProtocolError,
-    "FRAME_UNKNOWN": BatonProtocolError,
-    "FRAME_INVALID": BatonProtocolError,
-    "CHUNK_INVALID": BatonProtocolError,
-    "HANDLER_CONFLICT": HandlerRefusedError,
-    "HANDLER_INVALID": HandlerRefusedError,
-    "WORKER_SILENT": BatonConnectionError,
-    "WORKER_REPLACED": StateError,
-    "MAX_TURNS_EXCEEDED": MaxTurnsExceeded,
-    "MODEL_BEHAVIOR_ERROR": ModelBehaviorError,
-    "MODEL_REFUSAL": ModelRefusalError,
-    "MODEL_TIMEOUT": ModelTimeoutError,
-    "MODEL_NOT_FOUND": ModelNotFoundError,
-    "MODEL_AUTHENTICATION": ModelAuthenticationError,
-    "MODEL_RATE_LIMITED": ModelRateLimitedError,
-    "MODEL_QUOTA_EXCEEDED": ModelQuotaExceededError,
-    "MODEL_UNAVAILABLE": ModelUnavailableError,
-    "MODEL_REQUEST_INVALID": ModelRequestInvalidError,
-    "CONTEXT_LENGTH_EXCEEDED": ContextLengthExceededError,
-}
-"""The class of each reason of error.proto."""
-
-CODES: Mapping[grpc.StatusCode, type[AgentsException]] = {
-    grpc.StatusCode.UNAVAILABLE: BatonConnectionError,
-    grpc.StatusCode.CANCELLED: BatonConnectionError,
-    grpc.StatusCode.INTERNAL: BatonConnectionError,
-    grpc.StatusCode.UNKNOWN: BatonConnectionError,
-    grpc.StatusCode.DEADLINE_EXCEEDED: BatonConnectionError,
-    grpc.StatusCode.INVALID_ARGUMENT: InvalidRequestError,
-    grpc.StatusCode.NOT_FOUND: NotFoundError,
-    grpc.StatusCode.RESOURCE_EXHAUSTED: TooLargeError,
-    grpc.StatusCode.UNIMPLEMENTED: BatonProtocolError,
-}
-"""The class of a failed rpc that carries no reason of ours: gRPC itself, a proxy, or another server spoke."""
-
-
-def error_from_pb(error: error_pb2.Error) -> AgentsException:
-    """Make the exception of an error that came as data, in a turn or a frame."""
-    try:
-        reason = error_pb2.ErrorReason.Name(error.reason).removeprefix("ERROR_REASON_")
-    except ValueError:
-        reason = str(error.reason)  # of a later version
-    kind = CLASSES.get(reason, BatonError)
-    return kind(error.message, reason=reason, metadata=error.metadata, retryable=error.retryable)
-
-
-def error_from_rpc(failed: grpc.aio.AioRpcError, doing: str = "") -> AgentsException:
-    """Make the exception of a failed rpc from its details, or from its code where it has none of ours.
-
-    `doing` begins the message of an error that gRPC found out by itself, whose own text does not say.
-    """
-    info, violations, retry = details_of(failed)
-    text = failed.details() or failed.code().name
-    if info is None:
-        kind = CODES.get(failed.code(), BatonError)
-        return kind(f"{doing}: {text}" if doing else text)
-    known = CLASSES.get(info.reason)
-    made = (known or BatonError)(
-        text,
-        reason=info.reason,
-        metadata=info.metadata,
-        retryable=None if known else retry or failed.code() is grpc.StatusCode.UNAVAILABLE,
-    )
-    if isinstance(made, InvalidRequestError):
-        made.violations = violations
-    return made
-
-
-def details_of(
-    failed: grpc.aio.AioRpcError,
-) -> tuple[error_details_pb2.ErrorInfo | None, tuple[Violation, ...], bool]:
-    """Read a failed rpc's trailers: our reason (None: it carries none), wrong fields, whether to try again."""
-    try:
-        status = rpc_status.from_call(failed)  # type: ignore[arg-type]  # reads the three methods that it has
-    except ValueError:
-        return None, (), False  # the trailers are another status's: gRPC replaced it on the way
-    info: error_details_pb2.ErrorInfo | None = None
-    violations: list[Violation] = []
-    retry = False
-    for detail in status.details if status is not None else ():
-        if detail.Is(error_details_pb2.ErrorInfo.DESCRIPTOR):
-            found = error_details_pb2.ErrorInfo()
-            detail.Unpack(found)
-            info = found if found.domain == DOMAIN else info
-        elif detail.Is(error_details_pb2.BadRequest.DESCRIPTOR):
-            bad = error_details_pb2.BadRequest()
-            detail.Unpack(bad)
-            violations += [Violation(field=one.field, description=one.description) for one in bad.field_violations]
-        elif detail.Is(error_details_pb2.RetryInfo.DESCRIPTOR):
-            retry = True
-    return info, tuple(violations), retry

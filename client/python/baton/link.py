@@ -28,6 +28,9 @@ SILENT_INTERVALS = 3
 OUTBOX_FRAMES = 4096
 """Frames that wait to be written. More: the server has stopped reading, and the stream is cut."""
 
+BUSY_FRAMES = 64
+"""Frames that wait to be written beyond which what may be skipped is."""
+
 RESULTS_REMEMBERED = 1024
 """Results whose frame numbers are kept, for a ProtocolError that names one."""
 
@@ -48,12 +51,15 @@ class Ending:
 
 
 class Link:
-    """One stream. `on_frame` gets each frame of the server, chunks put together, in order."""
+    """One stream. `on_frame` gets it and each frame of the server, chunks put together, in order.
+
+    `to_leave` is set when the server asks to attach anew; the stream goes on meanwhile.
+    """
 
     def __init__(
         self,
         call: StreamCall,
-        on_frame: Callable[[handler_pb2.ConnectResponse], None],
+        on_frame: Callable[[Link, handler_pb2.ConnectResponse], None],
         held: Callable[[], int],
         timing: Timing,
     ) -> None:
@@ -72,14 +78,27 @@ class Link:
         self._welcomed = asyncio.Event()
         self._heartbeat_s = HEARTBEAT_S
         self._max_message_bytes = DEFAULT_MAX_MESSAGE
+        self._welcomed_at = self._heard
+        self.to_leave = asyncio.Event()
 
     @property
     def welcomed(self) -> bool:
         """Frames beside Hello may be sent."""
         return self._welcomed.is_set()
 
+    @property
+    def ready(self) -> bool:
+        """Frames may be sent that are not owed."""
+        return self.welcomed and self._outbox.qsize() < BUSY_FRAMES
+
+    @property
+    def age_s(self) -> float:
+        """How long ago it was welcomed, or, if it was not, began."""
+        return self._timing.now() - self._welcomed_at
+
     def welcome(self, heartbeat_s: float, max_message_bytes: int) -> None:
         """Go on by what Welcome says; 0: the default stays."""
+        self._welcomed_at = self._timing.now()
         self._heartbeat_s = heartbeat_s or self._heartbeat_s
         self._max_message_bytes = max_message_bytes or self._max_message_bytes
         self._welcomed.set()
@@ -117,7 +136,7 @@ class Link:
             waiting = {reader, writer, clock}
             while reader in waiting:
                 done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-                if writer in done and writer.exception() is not None:
+                if writer in done and (writer.cancelled() or writer.exception() is not None):
                     self._call.cancel()  # the reader learns the status
                 if clock in done:
                     self.cut(f"nothing was heard for {SILENT_INTERVALS} intervals of {self._heartbeat_s:g} s")
@@ -138,7 +157,8 @@ class Link:
             return Ending(failed=failed)
         if isinstance(failed, ChunkError | DecodeError):
             return Ending(cut=f"a frame cannot be read: {failed}")
-        raise failed
+        _log.error("a frame of the server could not be dealt with", exc_info=failed)
+        return Ending(cut=f"a frame could not be dealt with: {failed!r}")
 
     async def _read(self) -> None:
         while True:
@@ -149,7 +169,7 @@ class Link:
             assert isinstance(frame, handler_pb2.ConnectResponse)
             whole = self._assembler.feed(frame.chunk) if frame.HasField("chunk") else frame
             if whole is not None:
-                self._on_frame(whole)
+                self._on_frame(self, whole)
 
     async def _write(self) -> None:
         """Write what is queued. Large frames go in slices, with whatever else is queued between them."""

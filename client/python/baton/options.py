@@ -19,11 +19,14 @@ def refuse(owner: str, names: Iterable[str]) -> None:
         raise TypeError(f"{owner} does not support {', '.join(refused)} in this version of Baton; leave it out")
 
 
-def refusing_unknown(owner: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Make a function refuse unknown keywords by name, where Python would name only the first."""
+def refusing_unknown(owner: str, more: Iterable[str] = ()) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Make a function refuse unknown keywords by name, where Python would name only the first.
+
+    `more`: those that its `**` stands for.
+    """
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
-        known = frozenset(inspect.signature(function).parameters)
+        known = frozenset(inspect.signature(function).parameters) | frozenset(more)
 
         @functools.wraps(function)
         def checked(*args: P.args, **kwargs: P.kwargs) -> R:

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import uuid
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +16,9 @@ from baton.agent import Agent, agent_to_pb
 from baton.connection import Connection
 from baton.content import complete_item, complete_response, list_items
 from baton.errors import AgentsException
-from baton.hosting import Hosted
+from baton.hook_refs import Gathered, LocalHook, listed_filters, listed_lifecycle
+from baton.hooks import InputGuardrail, RemoteHook
+from baton.hosting import Host, Hosted
 from baton.items import RunItem, RunItems
 from baton.raw_items import write_items
 from baton.results import ENDED, Input
@@ -35,7 +38,7 @@ _log = logging.getLogger("baton")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """A run. `tools` are the functions that this process brings."""
+    """A run. `tools` and `hooks` are what this process brings."""
 
     agent: Agent[Any]
     input: Input
@@ -44,18 +47,31 @@ class Plan:
     config: RunConfig
     session: Session | None
     request_id: str
+    hooks: Sequence[LocalHook] = ()
 
     @property
     def tools(self) -> list[FunctionTool]:
         """The agent's functions of this process."""
         return [tool for tool in self.agent.tools if isinstance(tool, FunctionTool)]
 
+    @property
+    def guardrails(self) -> list[InputGuardrail]:
+        """All that check its input."""
+        given = [*self.agent.input_guardrails, *self.config.input_guardrails]
+        return [InputGuardrail(one) if isinstance(one, RemoteHook) else one for one in given]
+
+    def serving(self, host: Host) -> AbstractAsyncContextManager[Hosted]:
+        """Serve what this process brings."""
+        return host.serving(self.tools, self.context, self.hooks, self.agent)
+
     def request(self, hosted: Hosted) -> runner_pb2.RunRequest:
         """Write the request; the same one at each try."""
         request = runner_pb2.RunRequest(
             request_id=self.request_id,
-            agent=agent_to_pb(self.agent),
-            run_config=config_to_pb(self.config, self.max_turns, hosted.scopes, self.session is not None),
+            agent=agent_to_pb(self.agent, hosted.ref_of),
+            run_config=config_to_pb(
+                self.config, self.max_turns, hosted.scopes, self.session is not None, hosted.ref_of
+            ),
             with_next_items=True,
         )
         if self.session is not None:
@@ -86,21 +102,32 @@ def make_plan(
         )
     if not isinstance(given, str | Sequence):
         raise TypeError(f"input must be a text or a list of items, not {type(given).__name__}")
+    config = read_config(run_config)
     return Plan(
         agent=agent,
         input=given if isinstance(given, str) else list(given),
         context=context,
         max_turns=max_turns,
-        config=read_config(run_config),
+        config=config,
         session=session,
         request_id=uuid.uuid4().hex,
+        hooks=_local_hooks(agent, config),
     )
+
+
+def _local_hooks(agent: Agent[Any], config: RunConfig) -> list[LocalHook]:
+    gathered = Gathered()
+    gathered.guardrails([*agent.input_guardrails, *config.input_guardrails])
+    gathered.functions("model_input_filter", listed_filters(config.call_model_input_filter))
+    gathered.functions("lifecycle", [one.hook for one in listed_lifecycle(config.lifecycle_hooks)])
+    return gathered.hooks
 
 
 def served_here(response: runner_pb2.RunResponse, hosted: Hosted) -> bool:
     """Tell whether a run rests only because this process's own stream is broken at the moment."""
     open_names = {action.name for action in response.required_actions}
-    return response.turn.status not in ENDED and bool(open_names) and open_names <= hosted.names
+    unknown = any(one.state == event_pb2.REQUIRED_ACTION_STATE_EFFECT_UNKNOWN for one in response.required_actions)
+    return response.turn.status not in ENDED and bool(open_names) and open_names <= hosted.names and not unknown
 
 
 async def whole_items(connection: Connection, response: runner_pb2.RunResponse, agent: Agent[Any]) -> list[RunItem]:

@@ -10,13 +10,14 @@ from typing import Any, TypeVar
 from baton.agent import Agent
 from baton.errors import (
     AgentsException,
+    EffectUnknownError,
     NotFoundError,
     RunData,
     TurnCancelledError,
     UnservedError,
-    error_from_pb,
 )
 from baton.items import RunItem
+from baton.reasons import error_from_pb
 from baton.usage import Usage, usage_from_pb
 from baton.v1 import event_pb2, runner_pb2
 
@@ -139,10 +140,25 @@ def _failure(response: runner_pb2.RunResponse) -> AgentsException | None:
         return error_from_pb(turn.error)
     if turn.status == event_pb2.TURN_STATUS_CANCELLED:
         return TurnCancelledError(f"the turn {turn.turn_id} was cancelled")
-    names = sorted({action.name for action in response.required_actions})
-    unserved = UnservedError(
-        f"the run rests: nobody serves {', '.join(names) or 'what it waits for'}. Attach a worker for it, or "
-        f"settle the calls; the turn {turn.turn_id} of session {response.session_id} then goes on"
+    return _rest(response)
+
+
+def _rest(response: runner_pb2.RunResponse) -> UnservedError:
+    """Say why a run rests, and what to do."""
+    turn, actions = response.turn, response.required_actions
+    where = f"the turn {turn.turn_id} of session {response.session_id} then goes on"
+    unknown = sorted({one.name for one in actions if one.state == event_pb2.REQUIRED_ACTION_STATE_EFFECT_UNKNOWN})
+    names = sorted({one.name for one in actions})
+    made = (
+        EffectUnknownError(
+            f"the run rests: it is not known whether {', '.join(unknown)} took effect, and it must not run twice. Find "
+            f"out; settle the call, or have it delivered again; {where}"
+        )
+        if unknown
+        else UnservedError(
+            f"the run rests: nobody serves {', '.join(names) or 'what it waits for'}. Attach a worker for it, or "
+            f"settle the calls; {where}"
+        )
     )
-    unserved.required_actions = tuple(response.required_actions)
-    return unserved
+    made.required_actions = tuple(actions)
+    return made

@@ -61,7 +61,7 @@ async def follow(
         except grpc.aio.AioRpcError as failed:
             await connection.pause(failed, backoff, doing, began)
         except TimeoutError:
-            connection.lost()
+            connection.silent()
             await backoff.wait()
         finally:
             call.cancel()

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import grpc
 
-from baton.errors import details_of
+from baton.reasons import details_of
 
 FIRST_DELAY_S = (0.05, 0.2)
 """Bounds of the first wait: a server that is restarted is back before anyone notices."""
@@ -70,13 +70,14 @@ class Backoff:
         """Begin again at the short first wait: it has worked."""
         self.failures = 0
 
-    def next_delay(self) -> float:
-        """Count one more failure; return the wait after it in seconds."""
+    def next_delay(self, most: float | None = None) -> float:
+        """Count one more failure; return the wait after it in seconds. `most`: no longer one; None: as timing says."""
         self.failures += 1
         if self.failures == 1:
             return self._timing.uniform(*FIRST_DELAY_S)
         doubled = min(self.failures - 2, 16)  # 0.5 s doubled so often is far above the most
-        return self._timing.uniform(0.0, min(self._timing.max_delay_s, BASE_DELAY_S * 2**doubled))
+        longest = self._timing.max_delay_s if most is None else min(self._timing.max_delay_s, most)
+        return self._timing.uniform(0.0, min(longest, BASE_DELAY_S * 2**doubled))
 
     async def wait(self, at_most: float | None = None) -> None:
         """Count one more failure and wait after it. `at_most`: in seconds; None: as long as it is."""

@@ -9,6 +9,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from baton.agent import ModelSettings, settings_to_pb
+from baton.hook_refs import (
+    RefOf,
+    checked_guardrails,
+    filters_to_pb,
+    guardrails_to_pb,
+    lifecycle_to_pb,
+    listed_filters,
+    listed_lifecycle,
+    only_remote,
+)
+from baton.hooks import InputGuardrail, LifecycleFunction, LifecycleHook, ModelInputFilter, RemoteHook
 from baton.options import options, refusing_unknown
 from baton.v1 import run_config_pb2
 
@@ -30,8 +41,11 @@ class Trace:
 class RunConfig:
     """Options of a run; they win over the agent's. None: the agent's, the surrounding `trace`'s, the default.
 
-    `scopes`: where the names of `RemoteFunction`s are looked up, in order, before the empty scope; at most 7,
-    since this process's own comes before them.
+    `scopes`: where the names of `RemoteFunction`s and `RemoteHook`s are looked up, in order, before the empty scope; at
+    most 7, since this process's own comes before them. `input_guardrails`: after the agent's.
+    `call_model_input_filter`: changes what each request to the model carries, never the history: a function of
+    `CallModelData` that gives a `ModelInputData`, sync or async, a `RemoteHook`, or a list of them, in order.
+    `lifecycle_hooks`: are told what happens; nothing waits for them.
     """
 
     model: str | None = None
@@ -41,6 +55,14 @@ class RunConfig:
     trace_metadata: Mapping[str, str] | None = None
     tracing_disabled: bool = False
     scopes: Sequence[str] = ()
+    input_guardrails: Sequence[InputGuardrail | RemoteHook] = ()
+    call_model_input_filter: ModelInputFilter | RemoteHook | Sequence[ModelInputFilter | RemoteHook] | None = None
+    lifecycle_hooks: Sequence[LifecycleHook | LifecycleFunction | RemoteHook] = ()
+
+    def __post_init__(self) -> None:
+        checked_guardrails("RunConfig", self.input_guardrails)
+        listed_filters(self.call_model_input_filter)
+        listed_lifecycle(self.lifecycle_hooks)
 
 
 @contextmanager
@@ -80,10 +102,16 @@ def read_config(config: RunConfig | Mapping[str, object] | None) -> RunConfig:
 
 
 def config_to_pb(
-    config: RunConfig, max_turns: int | None, scopes: Sequence[str], in_session: bool
+    config: RunConfig, max_turns: int | None, scopes: Sequence[str], in_session: bool, ref_of: RefOf = only_remote
 ) -> run_config_pb2.RunConfig:
-    """Write `baton.v1.RunConfig`. `max_turns` None: no limit. `scopes`: this process's own."""
-    made = run_config_pb2.RunConfig(model=config.model or "", scopes=[*scopes, *config.scopes])
+    """Write `baton.v1.RunConfig`. `max_turns` None: no limit. `scopes`: this process's own. `ref_of`: names hooks."""
+    made = run_config_pb2.RunConfig(
+        model=config.model or "",
+        scopes=[*scopes, *config.scopes],
+        input_guardrails=guardrails_to_pb(config.input_guardrails, ref_of),
+        model_input_filters=filters_to_pb(listed_filters(config.call_model_input_filter), ref_of),
+        lifecycle_hooks=lifecycle_to_pb(listed_lifecycle(config.lifecycle_hooks), ref_of),
+    )
     if max_turns is None:
         made.unlimited_turns = True
     else:

@@ -17,6 +17,7 @@ from baton.retry import Backoff
 from baton.run_config import RunConfig
 from baton.session import Session
 from baton.streamed import RunResultStreaming
+from baton.tripwires import tell_reasons
 from baton.v1 import runner_pb2
 
 DEFAULT_MAX_TURNS = 10
@@ -45,7 +46,8 @@ class Runner:
         """Run an agent to its final output. A caller that is cancelled cancels the turn.
 
         Raises MaxTurnsExceeded, ModelBehaviorError, ModelRefusalError and the others of `baton.errors`;
-        UnservedError where the run rests because nobody serves a `RemoteFunction`.
+        UnservedError where the run rests because nobody serves a `RemoteFunction`, EffectUnknownError where nobody
+        knows what one did.
         """
         plan = make_plan(
             starting_agent,
@@ -56,7 +58,7 @@ class Runner:
             session=session,
         )
         connection = connection_for(session.address if session is not None else None)
-        async with connection.host.serving(plan.tools, context) as hosted:
+        async with plan.serving(connection.host) as hosted:
             request = plan.request(hosted)
             try:
                 response = await _rest(connection, request, hosted)
@@ -135,5 +137,6 @@ async def _result(connection: Connection, plan: Plan, response: runner_pb2.RunRe
     items = await whole_items(connection, response, plan.agent)
     error = failure_of(response, plan.agent, plan.input, items)
     if error is not None:
+        await tell_reasons(connection, response, error, plan.guardrails)
         raise error
     return make_result(response, plan.agent, plan.input, items, plan.context)

@@ -24,6 +24,7 @@ from baton.results import RunContextUsage, failure_of, input_list, next_items, t
 from baton.resume import follow
 from baton.retry import Backoff
 from baton.stream_events import AgentUpdatedStreamEvent, Fragments, StreamEvent, item_event
+from baton.tripwires import tell_reasons
 from baton.usage import Usage, usage_from_pb
 from baton.v1 import event_pb2, runner_pb2
 
@@ -143,7 +144,7 @@ class RunResultStreaming:
 
     async def _run(self) -> None:
         try:
-            async with self._connection.host.serving(self._plan.tools, self._plan.context) as hosted:
+            async with self._plan.serving(self._connection.host) as hosted:
                 self._request = self._plan.request(hosted)
                 try:
                     await self._until_ended(hosted)
@@ -176,6 +177,7 @@ class RunResultStreaming:
             return
         error = failure_of(self._response, self._plan.agent, self.input, self.new_items)
         if error is not None:
+            await tell_reasons(self._connection, self._response, error, self._plan.guardrails)
             raise error
         self.final_output = turn.output
 
