@@ -1,0 +1,1 @@
+"""Injects faults into a whole house of processes and counts what they broke: `python -m tests.faults --help`."""
