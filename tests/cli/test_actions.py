@@ -9,6 +9,8 @@ from tests.cli.commands import House
 from tests.support.scripted_model import calls, say
 from tests.support.scripted_worker import ScriptedWorker
 
+from baton.v1 import handler_pb2
+
 
 async def test_a_call_that_nobody_serves_comes_with_what_to_do(tmp_path: Path) -> None:
     """Its ids are whole and the commands can be typed as they stand: the answer works."""
@@ -62,6 +64,25 @@ async def test_a_call_is_queued_then_leased_then_acked(tmp_path: Path) -> None:
         assert f"LEASED: {worker.welcome.worker_id} has acked it; its lease ends in " in acked.out
         assert "attempt 1" in acked.out
         assert "baton answer" not in queued.out + leased.out + acked.out
+
+
+async def test_a_call_of_unknown_effect_says_what_somebody_must_find_out(tmp_path: Path) -> None:
+    """And how to answer it then."""
+    once = [{"name": "f", "execution": {"side_effects": handler_pb2.SIDE_EFFECTS_ONCE}}]
+    async with House.opened(tmp_path, calls(("f", "{}"))) as house:
+        worker = await ScriptedWorker.attached(house.server.address, handlers=once)
+        try:
+            waiting = await house.waiting("f")
+            call = await worker.expect("call")
+            await worker.send(nack={"call_id": call.call_id, "attempt": 1})
+            await house.until(waiting.session_id, "effect_unknown")
+
+            ran = await house.baton("actions", "--state", "effect_unknown")
+        finally:
+            await worker.close()
+
+        assert "EFFECT_UNKNOWN: attempt 1 may have run, and it must not run twice; look whether it did, by" in ran.out
+        assert f"answer it:  baton answer {waiting.session_id} {call.call_id} --output TEXT" in ran.out
 
 
 async def test_filters_choose_by_state_name_and_scope(tmp_path: Path) -> None:

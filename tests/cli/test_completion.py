@@ -77,6 +77,14 @@ async def test_calls_are_completed_from_the_session_before_them(tmp_path: Path) 
         assert await complete(f"{line}call_", NOBODY) == list(waiting.calls)
 
 
+async def test_calls_of_any_session_are_completed_by_id(tmp_path: Path) -> None:
+    """The open ones."""
+    async with House.opened(tmp_path, calls(("f", "{}")), calls(("g", "{}"))) as house:
+        opened = [(await house.waiting(name)).call for name in ("f", "g")]
+
+        assert await complete("baton explain ", house.server.address) == opened
+
+
 async def test_commands_and_options_are_completed() -> None:
     """Without asking anybody."""
     assert await complete("baton sessions ta", NOBODY) == ["tail"]

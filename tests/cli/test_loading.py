@@ -105,6 +105,49 @@ def test_the_settings_of_a_named_or_only_worker_are_kept(write: Write) -> None:
     assert load("weather_c:get_weather").worker is None
 
 
+def test_a_worker_that_has_only_hooks_can_be_hosted(write: Write) -> None:
+    """Its hooks are reason enough; a command that calls functions says where such a worker belongs."""
+    write(
+        "only_hooks.py",
+        """
+        from baton import Worker
+        worker = Worker()
+        @worker.hook("input_guardrail")
+        def allowed(data): return False
+        @worker.check("pay")
+        def paid(data): return "unknown"
+        """,
+    )
+
+    for target in ("only_hooks", "only_hooks.py:worker"):
+        worker = load(target).worker
+        assert worker is not None
+        assert worker.hooks == (("input_guardrail", "allowed"), ("effect_check", "pay"))
+        with pytest.raises(WrongTarget, match=f"{target} has hooks and no functions; host it with baton worker"):
+            load_tools(target)
+
+
+def test_versions_of_a_name_are_hosted_side_by_side(write: Write) -> None:
+    """Of a worker and loose ones alike; the same version twice is a mistake that is told."""
+    versions = """
+        from baton import Worker, function_tool
+        worker = Worker()
+        @worker.function(version="1", name_override="greet")
+        def first() -> str: return "Hello"
+        @worker.function(version="2", name_override="greet")
+        def second() -> str: return "Hi"
+        """
+    write("versions.py", versions)
+    write(
+        "version_twice.py",
+        f'{versions}\n        third = function_tool(name_override="greet", version="2")(lambda: "Ho")',
+    )
+
+    for target in ("versions", "versions:worker"):
+        assert [(tool.name, tool.version) for tool in load(target).tools] == [("greet", "1"), ("greet", "2")]
+    assert problem("version_twice").startswith("version_twice has several tools named greet (version 2);")
+
+
 def test_a_file_finds_its_neighbours_and_the_working_folder(write: Write) -> None:
     """As if Python had been started with the file, and as if in the working folder."""
     write("shop_settings.py", "CITY = 'Kyoto'")
@@ -157,7 +200,7 @@ def test_a_file_may_have_the_name_of_a_module_of_python(write: Write) -> None:
         ("weather-d", "'weather-d' is neither a module nor a path to a .py file"),
         ("only_plain", "only_plain has no Worker with functions and no function_tool; it has only_plain:count"),
         ("two_workers", "two_workers has 2 workers; name one of them: two_workers:a, two_workers:b"),
-        ("two_workers:a", "two_workers:a has no functions; decorate some with @a.function"),
+        ("two_workers:a", "two_workers:a has no functions and no hooks; decorate some with @a.function or @a.hook"),
         ("twice", "twice has several tools named get"),
         ("only_plain:unknown", "only_plain:unknown cannot be made a tool: unknown: the annotation 'Nothing'"),
     ],

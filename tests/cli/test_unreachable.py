@@ -17,6 +17,8 @@ COMMANDS = [
     ["agents", "show", "Guide"],
     ["agents", "delete", "Guide", "--yes"],
     ["actions"],
+    ["explain", "call_1"],
+    ["workers"],
     ["answer", "user-7", "f", "--output", "x"],
 ]
 

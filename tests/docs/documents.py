@@ -7,6 +7,7 @@ from tests.docs.markdown import ROOT
 PAGES = (
     "docs/first-agent.md",
     "docs/hosting-functions.md",
+    "docs/hooks.md",
     "docs/sessions-and-events.md",
     "docs/required-actions.md",
 )

@@ -120,7 +120,10 @@ KNOWN: list[tuple[str, Try]] = [
     (r"make [a-z-]+( [A-Z]+=.*)?", make_target_exists),
     (r"(\.venv/bin/)?baton serve --help", helps),
     (r"(\.venv/bin/)?baton serve( .*)?", server_starts_and_stops),
-    (r"(\.venv/bin/)?python -m (bench|tests\.conformance|tests\.modelserver)( .*)?", module_knows_its_options),
+    (
+        r"(\.venv/bin/)?python -m (bench|tests\.conformance|tests\.faults|tests\.modelserver)( .*)?",
+        module_knows_its_options,
+    ),
     (r"baton [a-z]+( .*)?", command_knows_its_options),
     (r"\. \.venv/bin/activate", environment_can_be_entered),
     (r"\.ci/run", script_may_be_run),

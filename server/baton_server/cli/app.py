@@ -13,13 +13,19 @@ from baton_server.cli.commands.answer import EXAMPLE as ANSWER_EXAMPLE
 from baton_server.cli.commands.answer import answer
 from baton_server.cli.commands.chat import EXAMPLES as CHAT_EXAMPLES
 from baton_server.cli.commands.chat import chat
+from baton_server.cli.commands.explain import EXAMPLE as EXPLAIN_EXAMPLE
+from baton_server.cli.commands.explain import explain
 from baton_server.cli.commands.health import health
+from baton_server.cli.commands.redeliver import EXAMPLE as REDELIVER_EXAMPLE
+from baton_server.cli.commands.redeliver import redeliver
 from baton_server.cli.commands.run import EXAMPLES as RUN_EXAMPLES
 from baton_server.cli.commands.run import run
 from baton_server.cli.commands.serve import serve
 from baton_server.cli.commands.sessions import sessions
 from baton_server.cli.commands.worker import EXAMPLES as WORKER_EXAMPLES
 from baton_server.cli.commands.worker import worker
+from baton_server.cli.commands.workers import EXAMPLE as WORKERS_EXAMPLE
+from baton_server.cli.commands.workers import workers
 from baton_server.cli.demo.command import demo
 from baton_server.cli.exits import CODES_HELP
 from baton_server.cli.help import flow_help
@@ -45,6 +51,9 @@ app.add_typer(sessions, name="sessions", rich_help_panel=LOOK)
 app.add_typer(agents, name="agents", rich_help_panel=LOOK)
 app.command(rich_help_panel=LOOK, epilog=ACTIONS_EXAMPLE)(actions)
 app.command(rich_help_panel=LOOK, epilog=ANSWER_EXAMPLE)(answer)
+app.command(rich_help_panel=LOOK, epilog=REDELIVER_EXAMPLE)(redeliver)
+app.command(rich_help_panel=LOOK, epilog=EXPLAIN_EXAMPLE)(explain)
+app.command(rich_help_panel=LOOK, epilog=WORKERS_EXAMPLE)(workers)
 app.command(rich_help_panel=LOOK)(health)
 
 

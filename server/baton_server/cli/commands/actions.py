@@ -26,6 +26,7 @@ class State(StrEnum):
     QUEUED = "queued"
     LEASED = "leased"
     UNSERVED = "unserved"
+    EFFECT_UNKNOWN = "effect_unknown"
 
 
 def actions(
@@ -47,7 +48,7 @@ def actions(
     """List the open calls of all sessions, oldest first: what each waits for, and what to do.
 
     QUEUED: a worker serves it and has no room. LEASED: a worker has it. UNSERVED: no worker serves it; start one,
-    or answer by hand.
+    or answer by hand. EFFECT_UNKNOWN: it may have run, and must not run twice; find out, and answer by hand.
     """
 
     async def work(client: Client) -> tuple[list[OpenCall], bool]:

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated
 
 import typer
 
-from baton import Client, NotFoundError
-from baton.v1 import item_pb2, session_pb2
-from baton_server.cli.calling import WrongUsage, calling, explained
+from baton import Client
+from baton.v1 import session_pb2
+from baton_server.cli.calling import calling, explained
 from baton_server.cli.exits import ExitCode
 from baton_server.cli.given.arguments import CallName, SessionName
+from baton_server.cli.given.calls import Target, find_call, open_words
 from baton_server.cli.given.given_result import read_result
 from baton_server.cli.given.naming import find_session
 from baton_server.cli.options import Address, Json
 from baton_server.cli.show.items import output_words
 from baton_server.cli.show.open_calls import command
-from baton_server.cli.show.words import call_words, error_words
+from baton_server.cli.show.words import error_words
 from baton_server.cli.terminal import err, fail, out, print_json
 
 EXAMPLE = "Example: date | baton answer user-7 get_local_time --output -"
@@ -25,16 +25,6 @@ EXAMPLE = "Example: date | baton answer user-7 get_local_time --output -"
 
 TAKEN = frozenset({session_pb2.INPUT_STATUS_SETTLED, session_pb2.INPUT_STATUS_DUPLICATE})
 """Outcomes after which the call is settled as it was asked for."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
-    """The call that is answered. `settled`: what settled it before; None: nothing did, as far as the log tells."""
-
-    session: session_pb2.Session
-    turn_id: str
-    call_id: str
-    settled: item_pb2.FunctionCallOutput | None = None
 
 
 def answer(
@@ -66,7 +56,7 @@ def answer(
         result = read_result(given)
 
     async def work(client: Client) -> tuple[Target, session_pb2.InputOutcome]:
-        target = await _find(client, await find_session(client, session), call)
+        target = await find_call(client, await find_session(client, session), call)
         result.turn_id, result.call_id = target.turn_id, target.call_id
         answered = await client.submit(target.session.session_id, session_pb2.Input(tool_result=result))
         return target, answered.outcomes[0]
@@ -78,44 +68,9 @@ def answer(
     _tell(target, outcome, address)
 
 
-async def _find(client: Client, session: session_pb2.Session, name: str) -> Target:
-    """Find a call by its id, or by the name of a function of which it is the only open one.
-
-    A call that was settled is found by its id too: the server says whether this result is the one that settled it.
-    Raises NotFoundError, WrongUsage.
-    """
-    if not name:
-        raise WrongUsage("CALL is empty; give an id (call_…) or the name of a function")
-    opened = session.required_actions
-    found = [action for action in opened if action.call_id == name] or [a for a in opened if a.name == name]
-    if len(found) > 1:
-        ids = ", ".join(action.call_id for action in found)
-        raise WrongUsage(f"{len(found)} open calls of the session are calls of {name!r}, say which: {ids}")
-    if found:
-        return Target(session=session, turn_id=found[0].turn_id, call_id=found[0].call_id)
-    async for item in client.list_newest_items(session.session_id):
-        output, call = item.function_call_output, item.function_call
-        if name == output.call_id:
-            return Target(session=session, turn_id=item.turn_id, call_id=name, settled=output)
-        if name == call.call_id and item.status != item_pb2.ITEM_STATUS_REJECTED:
-            return Target(session=session, turn_id=item.turn_id, call_id=name)
-        if name == output.name:
-            before = f"the last one, {output.call_id}, was settled before ({output_words(output)})"
-            raise NotFoundError(f"no call of {name!r} is open: {before}. {_open(session)}")
-    raise NotFoundError(f"the session {session.session_id} has no call {name!r}. {_open(session)}")
-
-
-def _open(session: session_pb2.Session, but: str = "") -> str:
-    """Say what is open in a session, for a message."""
-    others = [action for action in session.required_actions if action.call_id != but]
-    if not others:
-        return "Nothing else is open in the session" if but else "Nothing is open in the session"
-    return f"Open are: {', '.join(f'{call_words(action, 60)} {action.call_id}' for action in others)}"
-
-
 def _tell(target: Target, outcome: session_pb2.InputOutcome, address: str | None) -> None:
     """Say what became of the result, and end the command."""
-    others = _open(target.session, but=target.call_id)
+    others = open_words(target.session, but=target.call_id)
     match outcome.status:
         case session_pb2.INPUT_STATUS_SETTLED:
             out.print(f"settled {target.call_id}")

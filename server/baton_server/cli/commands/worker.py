@@ -1,4 +1,4 @@
-"""`baton worker`: hosts the functions of a module until it is told to stop, and says what becomes of each call."""
+"""`baton worker`: hosts functions and hooks of a module until it is told to stop, and says what becomes of calls."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from baton import AgentsException, Worker, close_connections
+from baton import AgentsException, JournalError, Worker, close_connections
 from baton.attachment import MAX_CONCURRENCY
 from baton.worker import MAX_SCOPES
 from baton_server.cli.exits import ExitCode
@@ -81,7 +81,7 @@ def worker(
         bool, typer.Option("--verbose", "-v", help="Show arguments and results, which may be private.")
     ] = False,
 ) -> None:
-    """Host functions until Ctrl-C or SIGTERM, which finish the calls that run.
+    """Host functions and hooks until Ctrl-C or SIGTERM, which finish the calls that run.
 
     A second Ctrl-C leaves at once. A server that is not there is waited for.
 
@@ -126,12 +126,10 @@ def _flags(
 def _made(target: str, address: str | None, scopes: Sequence[str] | None, concurrency: int | None) -> Worker:
     """Make the worker that hosts a target. What is None or empty is as the target's own Worker has it."""
     loaded = load(target)
-    own = loaded.worker or Worker()
-    made = Worker(
-        address or own.address, scopes=scopes or own.scopes, max_concurrency=concurrency or own.max_concurrency
-    )
+    made = (loaded.worker or Worker()).copy(address=address, scopes=scopes, max_concurrency=concurrency)
     for tool in loaded.tools:
-        made.add(tool)
+        if tool not in made.tools:
+            made.add(tool)
     return made
 
 
@@ -152,6 +150,9 @@ async def _host(hosted: Worker) -> ExitCode:
             code = ExitCode.FAILED
     try:
         await running
+    except JournalError as error:
+        code = ExitCode.FAILED
+        typer.echo(f"baton: {error}", err=True)
     except AgentsException:
         code = code if asked.is_set() else ExitCode.FAILED
     finally:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from baton_server.cli.given.completing import complete_agent, complete_call, complete_session
+from baton_server.cli.given.completing import complete_agent, complete_call, complete_open_call, complete_session
 
 SessionName = Annotated[
     str,
@@ -29,6 +29,17 @@ AgentName = Annotated[
     ),
 ]
 """For `naming.find_agent`."""
+
+CallId = Annotated[
+    str,
+    typer.Argument(
+        metavar="CALL",
+        help="A call of any session, by its id (call_…).",
+        show_default=False,
+        autocompletion=complete_open_call,
+    ),
+]
+"""A call, open or settled."""
 
 CallName = Annotated[
     str,

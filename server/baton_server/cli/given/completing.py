@@ -19,7 +19,7 @@ PATIENCE_S = 1.0
 """How long a person who pressed Tab waits at most, the shell's own time aside."""
 
 MOST = 100
-"""Sessions or agents that are looked at: one page of the newest."""
+"""Sessions, agents or calls that are looked at: one page of each list."""
 
 Entry = TypeVar("Entry")
 
@@ -57,6 +57,15 @@ def complete_call(context: typer.Context, incomplete: str) -> list[str]:
         count = Counter(action.name for action in session.required_actions)
         single = (name for name, times in count.items() if times == 1)
         return [*single, *(action.call_id for action in session.required_actions)]
+
+    return _completed(context, incomplete, names)
+
+
+def complete_open_call(context: typer.Context, incomplete: str) -> list[str]:
+    """Complete an open call of any session by its id."""
+
+    async def names(client: Client) -> list[str]:
+        return [action.call_id for action in await _first(client.list_required_actions())]
 
     return _completed(context, incomplete, names)
 

@@ -13,6 +13,7 @@ import os
 import pkgutil
 import sys
 import traceback
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -39,7 +40,10 @@ class WrongTarget(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loaded:
-    """What a target stands for. `worker`: the one whose settings hold; None: there is none."""
+    """What a target stands for. `worker`: the one whose settings and hooks hold; None: there is none.
+
+    `tools` may be empty where the worker has hooks.
+    """
 
     tools: tuple[FunctionTool, ...]
     worker: Worker | None
@@ -47,7 +51,10 @@ class Loaded:
 
 def load_tools(target: str) -> list[FunctionTool]:
     """Import what a target names and list its functions, at least one. Raises WrongTarget."""
-    return list(load(target).tools)
+    found = load(target)
+    if not found.tools:
+        raise WrongTarget(f"{target} has hooks and no functions; host it with baton worker")
+    return list(found.tools)
 
 
 def load(target: str) -> Loaded:
@@ -189,8 +196,10 @@ def _trace(error: Exception) -> str:
 def _named(place: str, module: ModuleType, name: str) -> Loaded:
     found = vars(module).get(name)
     if isinstance(found, Worker):
-        if not found.tools:
-            raise WrongTarget(f"{place}:{name} has no functions; decorate some with @{name}.function")
+        if not found.tools and not found.hooks:
+            raise WrongTarget(
+                f"{place}:{name} has no functions and no hooks; decorate some with @{name}.function or @{name}.hook"
+            )
         return Loaded(tools=found.tools, worker=found)
     if isinstance(found, FunctionTool):
         return Loaded(tools=(found,), worker=None)
@@ -206,7 +215,7 @@ def _named(place: str, module: ModuleType, name: str) -> Loaded:
 
 
 def _all(place: str, module: ModuleType) -> Loaded:
-    """Take all tools of a module, those of its Worker first, each once."""
+    """Take all tools of a module, those of its Worker first, each once; versions of a name stand side by side."""
     workers = _unique(found for found in vars(module).values() if isinstance(found, Worker))
     if len(workers) > 1:
         known = _list(f"{place}:{name}" for name, found in vars(module).items() if isinstance(found, Worker))
@@ -214,13 +223,17 @@ def _all(place: str, module: ModuleType) -> Loaded:
     worker = workers[0] if workers else None
     loose = (found for found in vars(module).values() if isinstance(found, FunctionTool))
     tools = _unique([*(worker.tools if worker else ()), *loose])
-    if not tools:
+    if not tools and not (worker and worker.hooks):
         raise WrongTarget(f"{place} has no Worker with functions and no function_tool; {_contents(place, module)}")
-    names = [tool.name for tool in tools]
-    twice = sorted({name for name in names if names.count(name) > 1})
+    served = Counter((tool.name, tool.version) for tool in tools)
+    twice = sorted(_versioned(*one) for one, times in served.items() if times > 1)
     if twice:
         raise WrongTarget(f"{place} has several tools named {_list(twice)}; name one target of them: {place}:NAME")
     return Loaded(tools=tuple(tools), worker=worker)
+
+
+def _versioned(name: str, version: str) -> str:
+    return f"{name} (version {version})" if version else name
 
 
 def _contents(place: str, module: ModuleType) -> str:

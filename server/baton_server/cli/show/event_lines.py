@@ -102,9 +102,36 @@ def _attempt_lost(event: event_pb2.Event) -> str:
     lost = event.attempt_lost
     then = {
         event_pb2.AFTER_LOSS_REDELIVERED: "it is delivered again",
+        event_pb2.AFTER_LOSS_EFFECT_UNKNOWN: "somebody must find out whether it took effect",
+        event_pb2.AFTER_LOSS_CHECKED: "its check is asked whether it took effect",
         event_pb2.AFTER_LOSS_FAILED: "it is not delivered again",
     }.get(lost.next, word(event_pb2.AfterLoss, lost.next))
     return f"attempt {lost.attempt} of {lost.call_id} was lost with {one_line(lost.worker_id)}; {then}"
+
+
+def _tripped(event: event_pb2.Event) -> str:
+    tripped = event.guardrail_tripped
+    info = f": {one_line(tripped.info_json)}" if tripped.info_json else ""
+    return f"the guardrail {one_line(repr(tripped.name))} tripped{info}"
+
+
+def _hook_settled(event: event_pb2.Event) -> str:
+    hook = event.hook_settled
+    who = f" by {one_line(hook.worker_id)}" if hook.worker_id else ""
+    outcome = f"got no answer: {error_words(hook.error)}" if hook.HasField("error") else f"was answered{who}"
+    return f"the hook {one_line(hook.name)} ({word(event_pb2.HandlerKind, hook.kind)}) {outcome}"
+
+
+def _effect_unknown(event: event_pb2.Event) -> str:
+    unknown = event.effect_unknown
+    key = one_line(unknown.idempotency_key)
+    return f"nobody knows whether attempt {unknown.attempt} of {unknown.call_id} took effect under the key {key}"
+
+
+def _effect_decided(event: event_pb2.Event) -> str:
+    decided = event.effect_decided
+    who = one_line(decided.decided_by) or "somebody"
+    return f"{who} has {decided.call_id} delivered again"
 
 
 def _discarded(event: event_pb2.Event) -> str:
@@ -138,6 +165,10 @@ _WORDS: Mapping[str, Callable[[event_pb2.Event], str]] = {
     "items_withdrawn": _withdrawn,
     "round_completed": _round_completed,
     "agent_changed": lambda event: f"{one_line(event.agent_changed.agent)} goes on",
+    "guardrail_tripped": _tripped,
+    "hook_settled": _hook_settled,
+    "effect_unknown": _effect_unknown,
+    "effect_decided": _effect_decided,
     "attempt_lost": _attempt_lost,
     "result_discarded": _discarded,
 }

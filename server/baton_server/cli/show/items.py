@@ -25,6 +25,8 @@ _SETTLEMENTS = {
     item_pb2.SETTLEMENT_CRASH: "crashed: ",
     item_pb2.SETTLEMENT_OUTSIDE_OUTPUT: "answered by hand: ",
     item_pb2.SETTLEMENT_OUTSIDE_FAILURE: "failed, answered by hand: ",
+    item_pb2.SETTLEMENT_TIMEOUT: "timed out: ",
+    item_pb2.SETTLEMENT_EXPIRED: "expired: ",
     item_pb2.SETTLEMENT_CANCELLED: "cancelled: ",
     item_pb2.SETTLEMENT_ARGUMENTS_INVALID: "not called, wrong arguments: ",
     item_pb2.SETTLEMENT_WORKER_LOST: "lost with its workers: ",

@@ -14,6 +14,9 @@ from baton_server.cli.show.texts import counted
 from baton_server.cli.show.times import ago, ahead
 from baton_server.cli.show.words import call_words, one_line, state_word
 
+PAUSED = (event_pb2.REQUIRED_ACTION_STATE_UNSERVED, event_pb2.REQUIRED_ACTION_STATE_EFFECT_UNKNOWN)
+"""States in which a call waits for somebody from outside."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenCall:
@@ -38,6 +41,15 @@ def call_lines(call: OpenCall, at: datetime, address: str | None, keys: Mapping[
 
     `address`: as the command was given it. `keys`: of sessions, by id, where they are known.
     """
+    return [
+        *heading_lines(call, at, keys),
+        f"  {state_word(call.action)}: {state_words(call, at)}",
+        *(f"    {line}" for line in remedies(call, address)),
+    ]
+
+
+def heading_lines(call: OpenCall, at: datetime, keys: Mapping[str, str] | None = None) -> list[str]:
+    """Name an open call: itself, and its ids. `keys`: of sessions, by id, where they are known."""
     action = call.action
     key = (keys or {}).get(action.session_id, "")
     named = f"  (key {one_line(key)})" if key else ""
@@ -45,8 +57,6 @@ def call_lines(call: OpenCall, at: datetime, address: str | None, keys: Mapping[
         f"{call_words(action)}, {ago(action.created_at, at)}",
         f"  session  {action.session_id}{named}",
         f"  call     {action.call_id}",
-        f"  {state_word(action)}: {state_words(call, at)}",
-        *(f"    {line}" for line in remedies(call, address)),
     ]
 
 
@@ -63,17 +73,24 @@ def state_words(call: OpenCall, at: datetime) -> str:
             return f"{one_line(action.lease.worker_id)} {acked}; {until}; attempt {action.attempt}"
         case event_pb2.REQUIRED_ACTION_STATE_UNSERVED:
             return f"{_nobody(call)}{again}"
+        case event_pb2.REQUIRED_ACTION_STATE_EFFECT_UNKNOWN:
+            key = one_line(action.idempotency_key)
+            return f"attempt {action.attempt} may have run, and it must not run twice; look whether it did, by {key}"
         case _:
             return "a state that this version does not know"
 
 
 def remedies(call: OpenCall, address: str | None) -> Iterator[str]:
     """Write the commands that help, where nothing goes on by itself: how to serve the call, how to answer it."""
-    if call.action.state != event_pb2.REQUIRED_ACTION_STATE_UNSERVED:
-        return
-    scope = ["--scope", call.scopes[0]] if call.scopes else []
-    yield f"serve it:   {command('worker', f'FILE.py:{call.action.name}', *scope, address=address)}"
-    yield f"answer it:  {answer_command(call.action, address)}"
+    state = call.action.state
+    if state == event_pb2.REQUIRED_ACTION_STATE_UNSERVED:
+        scope = ["--scope", call.scopes[0]] if call.scopes else []
+        yield f"serve it:   {command('worker', f'FILE.py:{call.action.name}', *scope, address=address)}"
+    if state in PAUSED:
+        yield f"answer it:  {answer_command(call.action, address)}"
+    if state == event_pb2.REQUIRED_ACTION_STATE_EFFECT_UNKNOWN:
+        action = call.action
+        yield f"run again:  {command('redeliver', action.session_id, action.call_id, address=address)}"
 
 
 def answer_command(action: event_pb2.RequiredAction, address: str | None) -> str:
