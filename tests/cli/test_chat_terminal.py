@@ -125,6 +125,9 @@ async def test_a_second_ctrl_c_does_not_wait_for_the_cancel(tmp_path: Path) -> N
         await command.sees("cancelling the turn")
         command.types(CTRL_C)
         await command.sees("left without waiting for the cancel\r\n> ")
+        command.types("/session\r")
+        screen = await command.sees("to go on:")
+        assert screen.count("→ sleep(") == 1  # what was shown is not shown again
         command.process.kill()
 
 

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import NoReturn
+
+OUTPUT_ERRORS = frozenset({errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EIO})
+"""What writing may meet that is no fault of a command."""
 
 
 def main() -> None:
@@ -23,7 +28,21 @@ def main() -> None:
         sys.exit(2)
     except KeyboardInterrupt:  # while it is loaded, which takes a moment
         sys.exit(130)
-    run()
+    try:
+        run()
+        sys.stdout.flush()
+    except OSError as error:
+        if error.errno not in OUTPUT_ERRORS:
+            raise
+        _cannot_write(error)
+
+
+def _cannot_write(error: OSError) -> NoReturn:
+    """End over an output that takes nothing: a full disk, or a reader that has gone and wants no more."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else Python fails once more at its end
+    if error.errno != errno.EPIPE:
+        print(f"baton: the output cannot be written: {error.strerror or error}", file=sys.stderr)
+    sys.exit(1)
 
 
 def _loaded(arguments: Sequence[str]) -> Callable[[], None]:

@@ -10,10 +10,12 @@ import typer
 HIGHEST_PORT = 65_535
 
 
-def _with_a_real_port(address: str | None) -> str | None:
-    """Refuse a port that does not exist: gRPC would take it for another one, 99999 for 34463."""
-    port = (address or "").rpartition(":")[2]
-    if port.isascii() and port.isdecimal() and int(port) > HIGHEST_PORT:
+def _is_host_and_port(address: str | None) -> str | None:
+    """Refuse what is no HOST:PORT: gRPC would take 99999 for port 34463, a missing port for 443, a URL for a name."""
+    host, colon, port = (address or "").rpartition(":")
+    if address and not (colon and host and "/" not in address and port.isascii() and port.isdecimal()):
+        raise typer.BadParameter(f"{address!r} is no address; write HOST:PORT, for example 127.0.0.1:50051")
+    if address and int(port) > HIGHEST_PORT:
         raise typer.BadParameter(f"{address!r} has port {port}; the highest is {HIGHEST_PORT}")
     return address
 
@@ -25,7 +27,7 @@ Address = Annotated[
         envvar="BATON_ADDRESS",
         help="The server. [127.0.0.1:50051]",
         show_default=False,
-        callback=_with_a_real_port,
+        callback=_is_host_and_port,
     ),
 ]
 """Where the server is. None: the default one."""

@@ -115,7 +115,7 @@ class Acceptance:
             function = replace(function, execution=_execution(handler).under(function.execution))
         if not function.parameters_json:
             if handler is None or not handler.parameters_json:
-                shown = ", ".join(repr(scope) for scope in scopes)
+                shown = ", ".join(repr(scope) if scope else "the empty one" for scope in scopes)
                 raise refuse(
                     Reason.FUNCTION_UNDECLARED,
                     f"The function {function.name!r} has no parameters_json, and no attached worker declares any "

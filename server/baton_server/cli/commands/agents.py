@@ -68,7 +68,9 @@ def list_agents(address: Address = None, as_json: Json = False) -> None:
 @agents.command(epilog="Example: baton agents show Assistant > assistant.yaml")
 def show(
     agent: AgentName,
-    revision: Annotated[int | None, typer.Option(min=1, help="This revision. [the newest]", show_default=False)] = None,
+    revision: Annotated[
+        int | None, typer.Option(min=1, help="This revision. Default: the newest.", show_default=False)
+    ] = None,
     revisions: Annotated[bool, typer.Option("--revisions", help="List its revisions instead, newest first.")] = False,
     address: Address = None,
     as_json: Json = False,

@@ -48,8 +48,8 @@ def answer(
 ) -> None:
     """Answer an open call by hand, whatever it waits for, with one of the four results.
 
-    It is sent as it is, at most 4,194,304 bytes. A worker that has the call is told to stop. Exits with 0 also where
-    this very result was there before, and with 1 where another one came first.
+    It is sent as it is, at most 4,194,304 bytes. A worker that has the call is told to stop. Named by its id,
+    it exits with 0 also where this very result was there before, and with 1 where another one came first.
     """
     given = {"output": output, "output_json": output_json, "output_file": output_file, "error": error}
     with explained():

@@ -38,7 +38,7 @@ def chat(
         str | None,
         typer.Option(
             metavar="KEY|ID",
-            help="Go on with this session; a key that is new makes one. [a new session]",
+            help="Go on with this session; a key that is new makes one. Default: a new session.",
             autocompletion=complete_session,
             show_default=False,
         ),

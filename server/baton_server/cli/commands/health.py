@@ -30,7 +30,7 @@ _HERE = {"localhost", "127.0.0.1", "::1", "0.0.0.0", "::"}
 Service = Annotated[
     str,
     typer.Option(
-        help="Ask for one service, baton.v1.RunnerService for example. [the whole server]", show_default=False
+        help="Ask for one service, baton.v1.RunnerService for example. Default: the whole server.", show_default=False
     ),
 ]
 Timeout = Annotated[float, typer.Option(min=0.1, max=3600, help="Seconds to wait for the answer.")]

@@ -26,7 +26,7 @@ def redeliver(
     session: SessionName,
     call: CallName,
     by: Annotated[
-        str, typer.Option("--by", metavar="WHO", help="Who says so, for the log. [the name of the user]")
+        str, typer.Option("--by", metavar="WHO", help="Who says so, for the log. Default: the name of the user.")
     ] = "",
     address: Address = None,
     as_json: Json = False,

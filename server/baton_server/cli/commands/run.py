@@ -72,7 +72,7 @@ def run(  # noqa: PLR0913  (each parameter is an option of the command)
         str | None,
         typer.Option(
             metavar="KEY|ID",
-            help="Go on with this session; a key that is new makes one. [a new session, kept for a day]",
+            help="Go on with this session; a key that is new makes one. Default: a new session, kept for a day.",
             autocompletion=complete_session,
             show_default=False,
         ),

@@ -20,7 +20,7 @@ def serve(
     address: Annotated[
         str | None, typer.Option(help="Host and port; port 0 takes a free one. [127.0.0.1:50051]")
     ] = None,
-    store: Annotated[Path | None, typer.Option(help="The SQLite file. [baton.db]")] = None,
+    store: Annotated[Path | None, typer.Option(help="The SQLite file. Default: baton.db.")] = None,
     default_model: Annotated[str | None, typer.Option(help="Model for agents that name none.")] = None,
     log_level: Annotated[str | None, typer.Option(help="DEBUG, INFO, WARNING or ERROR. [WARNING]")] = None,
     config: Annotated[Path | None, typer.Option(help="A TOML file with these and all other settings.")] = None,

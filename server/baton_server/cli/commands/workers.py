@@ -24,7 +24,8 @@ def workers(
         str, typer.Option(help="Only those that serve this function, or a hook of this name.", show_default=False)
     ] = "",
     scope: Annotated[
-        str | None, typer.Option(help="Only those of this scope; '' is the empty one. [all]", show_default=False)
+        str | None,
+        typer.Option(help="Only those of this scope; '' is the empty one. Default: all.", show_default=False),
     ] = None,
     address: Address = None,
     as_json: Json = False,

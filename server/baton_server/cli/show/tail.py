@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import select
 import sys
 from collections.abc import AsyncIterator, Iterable, Iterator
 from datetime import datetime
@@ -92,8 +93,20 @@ async def _show(client: Client, watched: AsyncIterator[event_pb2.StreamPart], *,
                 print_json(part)
             else:
                 _write(lines.feed(part))
+            if part.HasField("heartbeat") and _reader_has_gone():
+                return
     finally:
         _write(lines.pause())
+
+
+def _reader_has_gone() -> bool:
+    """Tell whether nobody reads the pipe any more that is written to; a quiet session would never find out."""
+    try:
+        poll = select.poll()
+        poll.register(sys.stdout, select.POLLERR)
+        return bool(poll.poll(0))
+    except (OSError, ValueError, AttributeError):  # no file, or no such call on this system
+        return False
 
 
 def _write(pieces: Iterable[str]) -> None:

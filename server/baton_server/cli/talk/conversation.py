@@ -66,7 +66,7 @@ class Conversation:
         self._chosen = Chosen()
         self._here = Hosting()
         self._position = 0
-        self._said = False
+        self._said = self._left = False
         self.notes = ConnectionNotes(screen)
         self.session = session_pb2.Session()
         self.resumed = False
@@ -136,8 +136,11 @@ class Conversation:
             request.run_config.model = self._wanted.model
         request.run_config.scopes.extend(self._here.scopes)
         view = View(screen=self._screen, position=self._position)
-        response = await follow_run(self._client, request, view, stop, self._here)
-        self._position = view.position
+        self._left = False
+        try:
+            response = await follow_run(self._client, request, view, stop, self._here)
+        finally:
+            self._position = view.position
         self.actions = list(response.required_actions)
         return await self._rested([response.turn])
 
@@ -153,10 +156,14 @@ class Conversation:
             await self._here.attached()  # it rests only because they were not served for a moment
         return Rested(code=rested.code, outputs=outputs)
 
+    def leave(self) -> None:
+        """Let the turn that is being cancelled go on without waiting for it, until something else is said."""
+        self._left = True
+
     async def catch_up(self, stop: asyncio.Event) -> Rested:
         """Show what has happened; follow it only if it goes on without the person. `stop` cancels the turn."""
         seen = await self._look(session_pb2.FOLLOW_NONE, stop)
-        if self.actions or self.session.status == session_pb2.SESSION_STATUS_IDLE:
+        if self.actions or self._left or self.session.status == session_pb2.SESSION_STATUS_IDLE:
             return seen
         more = await self.follow(stop)
         return Rested(code=more.code, outputs=seen.outputs + more.outputs)

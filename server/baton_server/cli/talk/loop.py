@@ -227,6 +227,7 @@ class Talk:
                 rested = self._wait(future)
         except CancelledError:
             over.wait(CLEAN_UP_S)
+            self._conversation.leave()
             self._screen.note("left without waiting for the cancel")
             rested = Rested(code=ExitCode.FAILED)
         except AgentsException as error:
