@@ -6,6 +6,7 @@ nor Rich. `main` runs the command without loading the others.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import Annotated, Any, NoReturn
 
@@ -43,7 +44,7 @@ def health(address: Address = None, service: Service = "", timeout: Timeout = TI
     away and while it drains. Exits with 0 only where it serves, with 1 where
     it does not, and with 3 where nobody answers.
     """
-    where = address or DEFAULT_ADDRESS
+    where = address or os.environ.get("BATON_ADDRESS") or DEFAULT_ADDRESS
     try:
         status = _ask(where, service, timeout)
     except grpc.RpcError as error:
