@@ -305,6 +305,8 @@ class _Plan:
     def _late(self, call: CallRow, settled: CallSettled) -> Outcome:
         failure = stale(call, 0)
         if call.settled_attempt == 0 and call.result_digest == settled.digest:
+            words = f"The call {call.call_id} was settled before by this very result; nothing has changed."
+            failure = replace(failure, message=words)
             return Outcome(status=InputStatus.DUPLICATE, turn_id=call.turn_id, failure=failure)
         key = (call.call_id, 0, settled.digest)
         known = self._runtime.discarded.get(key) or dict(self.discarded).get(key)
