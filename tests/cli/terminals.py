@@ -17,6 +17,10 @@ _PASTE_MARKS = re.compile(r"\x1b\[\?2004(h|l\r?)")
 """What a prompt says to a terminal besides, and nobody sees."""
 
 
+AGAIN_S = 1.0
+"""How long a key that is pressed has before it is pressed again."""
+
+
 class Running:
     """A command that runs. `screen`: what came on its terminal, or on both of its pipes, so far."""
 
@@ -39,6 +43,19 @@ class Running:
         """Type on its terminal."""
         assert self._keyboard is not None
         os.write(self._keyboard, text.encode())
+
+    async def presses(self, key: str, text: str) -> str:
+        """Press a key until its effect is seen; returns the screen.
+
+        Readline hears of no signal that comes right before it waits for a key, which a person can hardly manage.
+        """
+        async with asyncio.timeout(PATIENCE_S):
+            while text not in self.screen:
+                self.types(key)
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(AGAIN_S), self._more:
+                        await self._more.wait_for(lambda: text in self.screen)
+        return self.screen
 
     async def ends(self, code: int = 0) -> str:
         """Wait for its end, which must be of this exit code; returns all that came."""

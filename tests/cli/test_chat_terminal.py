@@ -96,9 +96,7 @@ async def test_ctrl_c_cancels_the_turn_and_comes_back_to_the_prompt(tmp_path: Pa
         await command.sees("cancelling the turn", "the turn was cancelled\r\n> ")
         command.types("half a line")
         await command.sees("half a line")
-        command.types(CTRL_C)
-        command.types(" ")  # readline hears of a signal with the next key, if it comes right before it waits for one
-        await command.sees("nothing runs that could be cancelled; Ctrl-D or /quit ends\r\n> ")
+        await command.presses(CTRL_C, "nothing runs that could be cancelled; Ctrl-D or /quit ends\r\n> ")
         command.types("Hi\r")
         await command.sees("Hello.\r\n> ")
         command.types("/quit\r")
