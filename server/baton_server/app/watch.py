@@ -89,6 +89,8 @@ class Watcher:
                 raise gone(view.watch.session_id)
             view.edge, view.timed = False, 0.0 < left < math.inf
             if left == 0.0:
+                async for parts in view.news():  # what was held back of the last text comes by the bus alone
+                    yield parts
                 async for parts in view.catch_up():
                     yield parts
                 return
