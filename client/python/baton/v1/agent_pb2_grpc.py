@@ -74,8 +74,9 @@ class AgentServiceServicer:
     """
 
     def CreateAgent(self, request, context):
-        """Keeps an agent as revision 1. Durable on return. Idempotent by request_id.
-        Nothing is owed next. Reasons: INVALID_REQUEST, REQUEST_ID_REUSED.
+        """Keeps a graph of agents as revision 1 of a new agent. Durable on return.
+        Idempotent by request_id. Nothing is owed next.
+        Reasons: INVALID_REQUEST, AGENT_GRAPH_INVALID, REQUEST_ID_REUSED.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -105,7 +106,7 @@ class AgentServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def UpdateAgent(self, request, context):
-        """Makes a new revision that replaces the whole agent. Sessions and turns that
+        """Makes a new revision that replaces the whole graph. Sessions and turns that
         pinned an older one keep it. Durable on return. Idempotent by request_id.
         Reasons: AGENT_NOT_FOUND, REVISION_CONFLICT, and those of CreateAgent.
         """

@@ -79,9 +79,26 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """A turn is running and the input said REJECT, or as many messages as may wait to
     join it. Retryable. [FAILED_PRECONDITION] {"turn_id": "turn_01J9"}
     """
+    ERROR_REASON_AWAITING_DECISION: _ErrorReason.ValueType  # 108
+    """A turn waits for approvals and the input said REJECT. [FAILED_PRECONDITION]
+    {"turn_id": "turn_01J9", "call_ids": "call_01J9,call_01JA"}
+    """
+    ERROR_REASON_HISTORY_MIXED: _ErrorReason.ValueType  # 109
+    """The session's history is kept by the session and the turn wants it kept by
+    the model's API, or the reverse. [FAILED_PRECONDITION]
+    {"session": "SESSION", "turn": "CONVERSATION"}
+    """
+    ERROR_REASON_TURN_NOT_CONTINUABLE: _ErrorReason.ValueType  # 110
+    """That turn cannot be gone on with: it runs, or it ended with an answer.
+    [FAILED_PRECONDITION] {"turn_id": "turn_01J9", "status": "COMPLETED"}
+    """
     ERROR_REASON_AGENT_MISSING: _ErrorReason.ValueType  # 111
     """The turn would have no agent: none in the request, none on the session.
     [FAILED_PRECONDITION] {"session_id": "sess_01J9"}
+    """
+    ERROR_REASON_AGENT_GRAPH_INVALID: _ErrorReason.ValueType  # 112
+    """The graph of agents does not hold together. [INVALID_ARGUMENT]
+    {"agent": "Triage", "handoff": "Billing", "problem": "no such agent"}
     """
     ERROR_REASON_FUNCTION_UNDECLARED: _ErrorReason.ValueType  # 113
     """A function has no parameters and no attached worker declares any.
@@ -120,6 +137,18 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """
     ERROR_REASON_WORKER_LOST: _ErrorReason.ValueType  # 204
     """Every allowed attempt lost its worker, or was never acked. [event] {"attempts": "5"}"""
+    ERROR_REASON_APPROVAL_STALE: _ErrorReason.ValueType  # 205
+    """The decision names other arguments or another definition than the call has.
+    [FAILED_PRECONDITION] {"call_id": "call_01J9", "arguments_digest": "9f86…"}
+    """
+    ERROR_REASON_APPROVAL_EXPIRED: _ErrorReason.ValueType  # 206
+    """Nobody decided in time, so the call was rejected. [event]
+    {"call_id": "call_01J9"}
+    """
+    ERROR_REASON_DECISION_CONFLICT: _ErrorReason.ValueType  # 207
+    """The decision contradicts an earlier one on the same call, which holds.
+    [an outcome] {"call_id": "call_01J9", "decision": "APPROVE"}
+    """
     ERROR_REASON_CALL_STATE: _ErrorReason.ValueType  # 208
     """The call is not in the state that this input settles. [FAILED_PRECONDITION]
     {"call_id": "call_01J9", "state": "LEASED"}
@@ -195,11 +224,29 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """One model request took longer than its timeout. ModelTimeoutError. Retryable.
     [event] {"timeout": "60s"}
     """
+    ERROR_REASON_USER_ERROR: _ErrorReason.ValueType  # 504
+    """The caller's configuration or hook is wrong. UserError. [event, or
+    INVALID_ARGUMENT when it shows at once] {"field": "run_config.history"}
+    """
     ERROR_REASON_INPUT_GUARDRAIL_TRIPPED: _ErrorReason.ValueType  # 505
     """InputGuardrailTripwireTriggered. [event] {"guardrail": "no_pii"}"""
+    ERROR_REASON_OUTPUT_GUARDRAIL_TRIPPED: _ErrorReason.ValueType  # 506
+    """OutputGuardrailTripwireTriggered. [event] {"guardrail": "no_prices"}"""
+    ERROR_REASON_TOOL_INPUT_GUARDRAIL_TRIPPED: _ErrorReason.ValueType  # 507
+    """ToolInputGuardrailTripwireTriggered. [event]
+    {"guardrail": "no_drop", "tool": "sql", "call_id": "call_01J9"}
+    """
+    ERROR_REASON_TOOL_OUTPUT_GUARDRAIL_TRIPPED: _ErrorReason.ValueType  # 508
+    """ToolOutputGuardrailTripwireTriggered. [event]
+    {"guardrail": "no_secret", "tool": "read", "call_id": "call_01J9"}
+    """
     ERROR_REASON_TOOL_TIMEOUT: _ErrorReason.ValueType  # 509
     """A function timed out and its timeout is to fail the turn. ToolTimeoutError. [event]
     {"tool": "get_weather", "call_id": "call_01J9", "timeout": "30s"}
+    """
+    ERROR_REASON_TOOL_FAILED: _ErrorReason.ValueType  # 510
+    """A function failed and its failure is to be raised. [event]
+    {"tool": "get_weather", "call_id": "call_01J9", "type": "ConnectionError"}
     """
     ERROR_REASON_MODEL_NOT_FOUND: _ErrorReason.ValueType  # 600
     """The provider knows no such model, or nobody named one. [event]
@@ -227,6 +274,10 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """
     ERROR_REASON_CONTEXT_LENGTH_EXCEEDED: _ErrorReason.ValueType  # 606
     """The input does not fit into the model's window. [event] {"model": "gpt-5"}"""
+    ERROR_REASON_CONVERSATION_LOCKED: _ErrorReason.ValueType  # 607
+    """The conversation stayed locked over three retries. Retryable. [event]
+    {"conversation_id": "conv_1", "retries": "3"}
+    """
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
     """Every reason, with an example of its metadata. The gRPC code follows in
@@ -285,9 +336,26 @@ ERROR_REASON_SESSION_BUSY: ErrorReason.ValueType  # 107
 """A turn is running and the input said REJECT, or as many messages as may wait to
 join it. Retryable. [FAILED_PRECONDITION] {"turn_id": "turn_01J9"}
 """
+ERROR_REASON_AWAITING_DECISION: ErrorReason.ValueType  # 108
+"""A turn waits for approvals and the input said REJECT. [FAILED_PRECONDITION]
+{"turn_id": "turn_01J9", "call_ids": "call_01J9,call_01JA"}
+"""
+ERROR_REASON_HISTORY_MIXED: ErrorReason.ValueType  # 109
+"""The session's history is kept by the session and the turn wants it kept by
+the model's API, or the reverse. [FAILED_PRECONDITION]
+{"session": "SESSION", "turn": "CONVERSATION"}
+"""
+ERROR_REASON_TURN_NOT_CONTINUABLE: ErrorReason.ValueType  # 110
+"""That turn cannot be gone on with: it runs, or it ended with an answer.
+[FAILED_PRECONDITION] {"turn_id": "turn_01J9", "status": "COMPLETED"}
+"""
 ERROR_REASON_AGENT_MISSING: ErrorReason.ValueType  # 111
 """The turn would have no agent: none in the request, none on the session.
 [FAILED_PRECONDITION] {"session_id": "sess_01J9"}
+"""
+ERROR_REASON_AGENT_GRAPH_INVALID: ErrorReason.ValueType  # 112
+"""The graph of agents does not hold together. [INVALID_ARGUMENT]
+{"agent": "Triage", "handoff": "Billing", "problem": "no such agent"}
 """
 ERROR_REASON_FUNCTION_UNDECLARED: ErrorReason.ValueType  # 113
 """A function has no parameters and no attached worker declares any.
@@ -326,6 +394,18 @@ ERROR_REASON_CALL_EXPIRED: ErrorReason.ValueType  # 203
 """
 ERROR_REASON_WORKER_LOST: ErrorReason.ValueType  # 204
 """Every allowed attempt lost its worker, or was never acked. [event] {"attempts": "5"}"""
+ERROR_REASON_APPROVAL_STALE: ErrorReason.ValueType  # 205
+"""The decision names other arguments or another definition than the call has.
+[FAILED_PRECONDITION] {"call_id": "call_01J9", "arguments_digest": "9f86…"}
+"""
+ERROR_REASON_APPROVAL_EXPIRED: ErrorReason.ValueType  # 206
+"""Nobody decided in time, so the call was rejected. [event]
+{"call_id": "call_01J9"}
+"""
+ERROR_REASON_DECISION_CONFLICT: ErrorReason.ValueType  # 207
+"""The decision contradicts an earlier one on the same call, which holds.
+[an outcome] {"call_id": "call_01J9", "decision": "APPROVE"}
+"""
 ERROR_REASON_CALL_STATE: ErrorReason.ValueType  # 208
 """The call is not in the state that this input settles. [FAILED_PRECONDITION]
 {"call_id": "call_01J9", "state": "LEASED"}
@@ -401,11 +481,29 @@ ERROR_REASON_MODEL_TIMEOUT: ErrorReason.ValueType  # 503
 """One model request took longer than its timeout. ModelTimeoutError. Retryable.
 [event] {"timeout": "60s"}
 """
+ERROR_REASON_USER_ERROR: ErrorReason.ValueType  # 504
+"""The caller's configuration or hook is wrong. UserError. [event, or
+INVALID_ARGUMENT when it shows at once] {"field": "run_config.history"}
+"""
 ERROR_REASON_INPUT_GUARDRAIL_TRIPPED: ErrorReason.ValueType  # 505
 """InputGuardrailTripwireTriggered. [event] {"guardrail": "no_pii"}"""
+ERROR_REASON_OUTPUT_GUARDRAIL_TRIPPED: ErrorReason.ValueType  # 506
+"""OutputGuardrailTripwireTriggered. [event] {"guardrail": "no_prices"}"""
+ERROR_REASON_TOOL_INPUT_GUARDRAIL_TRIPPED: ErrorReason.ValueType  # 507
+"""ToolInputGuardrailTripwireTriggered. [event]
+{"guardrail": "no_drop", "tool": "sql", "call_id": "call_01J9"}
+"""
+ERROR_REASON_TOOL_OUTPUT_GUARDRAIL_TRIPPED: ErrorReason.ValueType  # 508
+"""ToolOutputGuardrailTripwireTriggered. [event]
+{"guardrail": "no_secret", "tool": "read", "call_id": "call_01J9"}
+"""
 ERROR_REASON_TOOL_TIMEOUT: ErrorReason.ValueType  # 509
 """A function timed out and its timeout is to fail the turn. ToolTimeoutError. [event]
 {"tool": "get_weather", "call_id": "call_01J9", "timeout": "30s"}
+"""
+ERROR_REASON_TOOL_FAILED: ErrorReason.ValueType  # 510
+"""A function failed and its failure is to be raised. [event]
+{"tool": "get_weather", "call_id": "call_01J9", "type": "ConnectionError"}
 """
 ERROR_REASON_MODEL_NOT_FOUND: ErrorReason.ValueType  # 600
 """The provider knows no such model, or nobody named one. [event]
@@ -433,6 +531,10 @@ ERROR_REASON_MODEL_REQUEST_INVALID: ErrorReason.ValueType  # 605
 """
 ERROR_REASON_CONTEXT_LENGTH_EXCEEDED: ErrorReason.ValueType  # 606
 """The input does not fit into the model's window. [event] {"model": "gpt-5"}"""
+ERROR_REASON_CONVERSATION_LOCKED: ErrorReason.ValueType  # 607
+"""The conversation stayed locked over three retries. Retryable. [event]
+{"conversation_id": "conv_1", "retries": "3"}
+"""
 Global___ErrorReason: _TypeAlias = ErrorReason  # noqa: Y015
 
 @_typing.final

@@ -66,17 +66,93 @@ class _WithdrawalReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_With
     DESCRIPTOR: _descriptor.EnumDescriptor
     WITHDRAWAL_REASON_UNSPECIFIED: _WithdrawalReason.ValueType  # 0
     """Never sent."""
+    WITHDRAWAL_REASON_GUARDRAIL: _WithdrawalReason.ValueType  # 1
+    """A guardrail tripped on them."""
+    WITHDRAWAL_REASON_MERGED: _WithdrawalReason.ValueType  # 2
+    """A merge of history and input left them out."""
+    WITHDRAWAL_REASON_FILTERED: _WithdrawalReason.ValueType  # 4
+    """A handoff's filter left them out."""
     WITHDRAWAL_REASON_REMOVED: _WithdrawalReason.ValueType  # 3
     """RemoveItems."""
+    WITHDRAWAL_REASON_FAILED: _WithdrawalReason.ValueType  # 5
+    """The turn failed over the reply that they belong to."""
 
 class WithdrawalReason(_WithdrawalReason, metaclass=_WithdrawalReasonEnumTypeWrapper):
     """Why items left the history."""
 
 WITHDRAWAL_REASON_UNSPECIFIED: WithdrawalReason.ValueType  # 0
 """Never sent."""
+WITHDRAWAL_REASON_GUARDRAIL: WithdrawalReason.ValueType  # 1
+"""A guardrail tripped on them."""
+WITHDRAWAL_REASON_MERGED: WithdrawalReason.ValueType  # 2
+"""A merge of history and input left them out."""
+WITHDRAWAL_REASON_FILTERED: WithdrawalReason.ValueType  # 4
+"""A handoff's filter left them out."""
 WITHDRAWAL_REASON_REMOVED: WithdrawalReason.ValueType  # 3
 """RemoveItems."""
+WITHDRAWAL_REASON_FAILED: WithdrawalReason.ValueType  # 5
+"""The turn failed over the reply that they belong to."""
 Global___WithdrawalReason: _TypeAlias = WithdrawalReason  # noqa: Y015
+
+class _GuardrailStage:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _GuardrailStageEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_GuardrailStage.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    GUARDRAIL_STAGE_UNSPECIFIED: _GuardrailStage.ValueType  # 0
+    """Never sent."""
+    GUARDRAIL_STAGE_INPUT: _GuardrailStage.ValueType  # 1
+    """Before or beside the first round."""
+    GUARDRAIL_STAGE_OUTPUT: _GuardrailStage.ValueType  # 2
+    """On the final output."""
+    GUARDRAIL_STAGE_TOOL_INPUT: _GuardrailStage.ValueType  # 3
+    """Before a function."""
+    GUARDRAIL_STAGE_TOOL_OUTPUT: _GuardrailStage.ValueType  # 4
+    """After a function."""
+
+class GuardrailStage(_GuardrailStage, metaclass=_GuardrailStageEnumTypeWrapper):
+    """Where a guardrail stands."""
+
+GUARDRAIL_STAGE_UNSPECIFIED: GuardrailStage.ValueType  # 0
+"""Never sent."""
+GUARDRAIL_STAGE_INPUT: GuardrailStage.ValueType  # 1
+"""Before or beside the first round."""
+GUARDRAIL_STAGE_OUTPUT: GuardrailStage.ValueType  # 2
+"""On the final output."""
+GUARDRAIL_STAGE_TOOL_INPUT: GuardrailStage.ValueType  # 3
+"""Before a function."""
+GUARDRAIL_STAGE_TOOL_OUTPUT: GuardrailStage.ValueType  # 4
+"""After a function."""
+Global___GuardrailStage: _TypeAlias = GuardrailStage  # noqa: Y015
+
+class _GuardrailVerdict:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _GuardrailVerdictEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_GuardrailVerdict.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    GUARDRAIL_VERDICT_UNSPECIFIED: _GuardrailVerdict.ValueType  # 0
+    """Never sent."""
+    GUARDRAIL_VERDICT_PASSED: _GuardrailVerdict.ValueType  # 1
+    """Nothing wrong."""
+    GUARDRAIL_VERDICT_TRIPPED: _GuardrailVerdict.ValueType  # 2
+    """The turn fails."""
+    GUARDRAIL_VERDICT_CONTENT_REJECTED: _GuardrailVerdict.ValueType  # 3
+    """Tool guardrails: the model gets a text in place of the output."""
+
+class GuardrailVerdict(_GuardrailVerdict, metaclass=_GuardrailVerdictEnumTypeWrapper):
+    """What a guardrail said."""
+
+GUARDRAIL_VERDICT_UNSPECIFIED: GuardrailVerdict.ValueType  # 0
+"""Never sent."""
+GUARDRAIL_VERDICT_PASSED: GuardrailVerdict.ValueType  # 1
+"""Nothing wrong."""
+GUARDRAIL_VERDICT_TRIPPED: GuardrailVerdict.ValueType  # 2
+"""The turn fails."""
+GUARDRAIL_VERDICT_CONTENT_REJECTED: GuardrailVerdict.ValueType  # 3
+"""Tool guardrails: the model gets a text in place of the output."""
+Global___GuardrailVerdict: _TypeAlias = GuardrailVerdict  # noqa: Y015
 
 class _HandlerKind:
     ValueType = _typing.NewType("ValueType", _builtins.int)
@@ -94,10 +170,50 @@ class _HandlerKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_HandlerKi
     """
     HANDLER_KIND_INPUT_GUARDRAIL: _HandlerKind.ValueType  # 10
     """May this input be worked on?"""
+    HANDLER_KIND_OUTPUT_GUARDRAIL: _HandlerKind.ValueType  # 11
+    """May this final output be given?"""
+    HANDLER_KIND_TOOL_INPUT_GUARDRAIL: _HandlerKind.ValueType  # 12
+    """May this function be called with these arguments?"""
+    HANDLER_KIND_TOOL_OUTPUT_GUARDRAIL: _HandlerKind.ValueType  # 13
+    """May the model see this output?"""
+    HANDLER_KIND_INSTRUCTIONS: _HandlerKind.ValueType  # 14
+    """What is the agent told?"""
+    HANDLER_KIND_TOOL_ENABLED: _HandlerKind.ValueType  # 15
+    """Does the agent have this function now?"""
+    HANDLER_KIND_HANDOFF_ENABLED: _HandlerKind.ValueType  # 16
+    """Does the agent have this handoff now?"""
+    HANDLER_KIND_NEEDS_APPROVAL: _HandlerKind.ValueType  # 17
+    """Must a person allow this call?"""
+    HANDLER_KIND_ON_HANDOFF: _HandlerKind.ValueType  # 18
+    """A handoff happens."""
+    HANDLER_KIND_HANDOFF_INPUT_FILTER: _HandlerKind.ValueType  # 19
+    """What does the receiver of a handoff see?"""
+    HANDLER_KIND_HANDOFF_HISTORY: _HandlerKind.ValueType  # 20
+    """How is the conversation folded at a handoff?"""
+    HANDLER_KIND_SESSION_INPUT: _HandlerKind.ValueType  # 21
+    """How do history and new input become one?"""
     HANDLER_KIND_MODEL_INPUT_FILTER: _HandlerKind.ValueType  # 22
     """What does this request carry?"""
+    HANDLER_KIND_TOOL_ERROR: _HandlerKind.ValueType  # 23
+    """What is the model told about this failure?"""
+    HANDLER_KIND_TOOL_USE: _HandlerKind.ValueType  # 24
+    """Do these outputs end the turn?"""
+    HANDLER_KIND_ERROR_HANDLER: _HandlerKind.ValueType  # 25
+    """Is there an output in place of this error?"""
+    HANDLER_KIND_AGENT_OUTPUT: _HandlerKind.ValueType  # 26
+    """What is the output of this nested run?"""
+    HANDLER_KIND_AGENT_INPUT: _HandlerKind.ValueType  # 27
+    """What is the input of this nested run?"""
+    HANDLER_KIND_CUSTOM_DATA: _HandlerKind.ValueType  # 28
+    """What does the application keep beside this output?"""
+    HANDLER_KIND_BLOCKED_OUTPUT: _HandlerKind.ValueType  # 29
+    """What stands for a held-back output?"""
+    HANDLER_KIND_MODEL_RETRY: _HandlerKind.ValueType  # 30
+    """Is this model request sent again?"""
     HANDLER_KIND_LIFECYCLE: _HandlerKind.ValueType  # 32
-    """Something happened. A notification."""
+    """Something happened. A notification, unless awaited."""
+    HANDLER_KIND_SESSION_STORE: _HandlerKind.ValueType  # 33
+    """Read or write a session of the caller's own."""
 
 class HandlerKind(_HandlerKind, metaclass=_HandlerKindEnumTypeWrapper):
     """What a handler is for. Functions travel as Call, all others in a HookBatch. PROTOCOL.md
@@ -114,11 +230,75 @@ delivered again, and before EFFECT_UNKNOWN. Has the function's name.
 """
 HANDLER_KIND_INPUT_GUARDRAIL: HandlerKind.ValueType  # 10
 """May this input be worked on?"""
+HANDLER_KIND_OUTPUT_GUARDRAIL: HandlerKind.ValueType  # 11
+"""May this final output be given?"""
+HANDLER_KIND_TOOL_INPUT_GUARDRAIL: HandlerKind.ValueType  # 12
+"""May this function be called with these arguments?"""
+HANDLER_KIND_TOOL_OUTPUT_GUARDRAIL: HandlerKind.ValueType  # 13
+"""May the model see this output?"""
+HANDLER_KIND_INSTRUCTIONS: HandlerKind.ValueType  # 14
+"""What is the agent told?"""
+HANDLER_KIND_TOOL_ENABLED: HandlerKind.ValueType  # 15
+"""Does the agent have this function now?"""
+HANDLER_KIND_HANDOFF_ENABLED: HandlerKind.ValueType  # 16
+"""Does the agent have this handoff now?"""
+HANDLER_KIND_NEEDS_APPROVAL: HandlerKind.ValueType  # 17
+"""Must a person allow this call?"""
+HANDLER_KIND_ON_HANDOFF: HandlerKind.ValueType  # 18
+"""A handoff happens."""
+HANDLER_KIND_HANDOFF_INPUT_FILTER: HandlerKind.ValueType  # 19
+"""What does the receiver of a handoff see?"""
+HANDLER_KIND_HANDOFF_HISTORY: HandlerKind.ValueType  # 20
+"""How is the conversation folded at a handoff?"""
+HANDLER_KIND_SESSION_INPUT: HandlerKind.ValueType  # 21
+"""How do history and new input become one?"""
 HANDLER_KIND_MODEL_INPUT_FILTER: HandlerKind.ValueType  # 22
 """What does this request carry?"""
+HANDLER_KIND_TOOL_ERROR: HandlerKind.ValueType  # 23
+"""What is the model told about this failure?"""
+HANDLER_KIND_TOOL_USE: HandlerKind.ValueType  # 24
+"""Do these outputs end the turn?"""
+HANDLER_KIND_ERROR_HANDLER: HandlerKind.ValueType  # 25
+"""Is there an output in place of this error?"""
+HANDLER_KIND_AGENT_OUTPUT: HandlerKind.ValueType  # 26
+"""What is the output of this nested run?"""
+HANDLER_KIND_AGENT_INPUT: HandlerKind.ValueType  # 27
+"""What is the input of this nested run?"""
+HANDLER_KIND_CUSTOM_DATA: HandlerKind.ValueType  # 28
+"""What does the application keep beside this output?"""
+HANDLER_KIND_BLOCKED_OUTPUT: HandlerKind.ValueType  # 29
+"""What stands for a held-back output?"""
+HANDLER_KIND_MODEL_RETRY: HandlerKind.ValueType  # 30
+"""Is this model request sent again?"""
 HANDLER_KIND_LIFECYCLE: HandlerKind.ValueType  # 32
-"""Something happened. A notification."""
+"""Something happened. A notification, unless awaited."""
+HANDLER_KIND_SESSION_STORE: HandlerKind.ValueType  # 33
+"""Read or write a session of the caller's own."""
 Global___HandlerKind: _TypeAlias = HandlerKind  # noqa: Y015
+
+class _Verdict:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _VerdictEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Verdict.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    VERDICT_UNSPECIFIED: _Verdict.ValueType  # 0
+    """Never valid."""
+    VERDICT_APPROVE: _Verdict.ValueType  # 1
+    """It may run."""
+    VERDICT_REJECT: _Verdict.ValueType  # 2
+    """It may not. The model is told, and the turn goes on."""
+
+class Verdict(_Verdict, metaclass=_VerdictEnumTypeWrapper):
+    """What is decided about a call."""
+
+VERDICT_UNSPECIFIED: Verdict.ValueType  # 0
+"""Never valid."""
+VERDICT_APPROVE: Verdict.ValueType  # 1
+"""It may run."""
+VERDICT_REJECT: Verdict.ValueType  # 2
+"""It may not. The model is told, and the turn goes on."""
+Global___Verdict: _TypeAlias = Verdict  # noqa: Y015
 
 class _AfterLoss:
     ValueType = _typing.NewType("ValueType", _builtins.int)
@@ -212,6 +392,8 @@ class _RequiredActionStateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_R
     """For anyone to serve its name: no worker in scope does. A tool_result from
     outside settles it as well. Paused.
     """
+    REQUIRED_ACTION_STATE_AWAITING_DECISION: _RequiredActionState.ValueType  # 4
+    """For a decision. Paused."""
     REQUIRED_ACTION_STATE_EFFECT_UNKNOWN: _RequiredActionState.ValueType  # 5
     """For someone who finds out whether it took effect, by a tool_result or a redelivery.
     Paused.
@@ -230,6 +412,8 @@ REQUIRED_ACTION_STATE_UNSERVED: RequiredActionState.ValueType  # 3
 """For anyone to serve its name: no worker in scope does. A tool_result from
 outside settles it as well. Paused.
 """
+REQUIRED_ACTION_STATE_AWAITING_DECISION: RequiredActionState.ValueType  # 4
+"""For a decision. Paused."""
 REQUIRED_ACTION_STATE_EFFECT_UNKNOWN: RequiredActionState.ValueType  # 5
 """For someone who finds out whether it took effect, by a tool_result or a redelivery.
 Paused.
@@ -269,7 +453,7 @@ class _ResetReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ResetReas
     RESET_REASON_LOST: _ResetReason.ValueType  # 2
     """The model is asked anew, since the process that drives the turn changed."""
     RESET_REASON_RETRIED: _ResetReason.ValueType  # 3
-    """The model request failed and is made again. Not sent yet."""
+    """The model request failed and is made again."""
 
 class ResetReason(_ResetReason, metaclass=_ResetReasonEnumTypeWrapper):
     """Why a Reset was sent."""
@@ -281,7 +465,7 @@ RESET_REASON_ATTACHED: ResetReason.ValueType  # 1
 RESET_REASON_LOST: ResetReason.ValueType  # 2
 """The model is asked anew, since the process that drives the turn changed."""
 RESET_REASON_RETRIED: ResetReason.ValueType  # 3
-"""The model request failed and is made again. Not sent yet."""
+"""The model request failed and is made again."""
 Global___ResetReason: _TypeAlias = ResetReason  # noqa: Y015
 
 class _DeltaLevel:
@@ -323,6 +507,7 @@ class Event(_message.Message):
     SEQUENCE_FIELD_NUMBER: _builtins.int
     CREATED_AT_FIELD_NUMBER: _builtins.int
     TURN_ID_FIELD_NUMBER: _builtins.int
+    RUN_PATH_FIELD_NUMBER: _builtins.int
     ROUND_FIELD_NUMBER: _builtins.int
     SESSION_CREATED_FIELD_NUMBER: _builtins.int
     SESSION_IN_PROGRESS_FIELD_NUMBER: _builtins.int
@@ -339,9 +524,15 @@ class Event(_message.Message):
     ITEM_DONE_FIELD_NUMBER: _builtins.int
     ITEMS_WITHDRAWN_FIELD_NUMBER: _builtins.int
     ROUND_COMPLETED_FIELD_NUMBER: _builtins.int
+    MODEL_ATTEMPT_FAILED_FIELD_NUMBER: _builtins.int
     AGENT_CHANGED_FIELD_NUMBER: _builtins.int
+    NESTED_RUN_CREATED_FIELD_NUMBER: _builtins.int
+    NESTED_RUN_CLOSED_FIELD_NUMBER: _builtins.int
     GUARDRAIL_TRIPPED_FIELD_NUMBER: _builtins.int
     HOOK_SETTLED_FIELD_NUMBER: _builtins.int
+    CALL_RETURNED_FIELD_NUMBER: _builtins.int
+    APPROVAL_REQUESTED_FIELD_NUMBER: _builtins.int
+    APPROVAL_DECIDED_FIELD_NUMBER: _builtins.int
     ATTEMPT_LOST_FIELD_NUMBER: _builtins.int
     EFFECT_UNKNOWN_FIELD_NUMBER: _builtins.int
     EFFECT_DECIDED_FIELD_NUMBER: _builtins.int
@@ -359,6 +550,10 @@ class Event(_message.Message):
     @_builtins.property
     def created_at(self) -> _timestamp_pb2.Timestamp:
         """When it was committed, by the store's clock."""
+
+    @_builtins.property
+    def run_path(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The calls that enclose it, outermost first. Empty: the turn's own run."""
 
     @_builtins.property
     def session_created(self) -> Global___SessionCreated:
@@ -421,8 +616,20 @@ class Event(_message.Message):
         """No hosted type. The model has replied; its items come in the same commit."""
 
     @_builtins.property
+    def model_attempt_failed(self) -> Global___ModelAttemptFailed:
+        """No hosted type. One request to the model failed; another one follows."""
+
+    @_builtins.property
     def agent_changed(self) -> Global___AgentChanged:
         """No hosted type. Another agent goes on."""
+
+    @_builtins.property
+    def nested_run_created(self) -> Global___NestedRunCreated:
+        """agent.session.subagent.created. An agent tool begins."""
+
+    @_builtins.property
+    def nested_run_closed(self) -> Global___NestedRunClosed:
+        """agent.session.subagent.closed. An agent tool has ended."""
 
     @_builtins.property
     def guardrail_tripped(self) -> Global___GuardrailTripped:
@@ -431,6 +638,20 @@ class Event(_message.Message):
     @_builtins.property
     def hook_settled(self) -> Global___HookSettled:
         """No hosted type. A hook was settled; a replay takes this answer."""
+
+    @_builtins.property
+    def call_returned(self) -> Global___CallReturned:
+        """No hosted type. What a call gave is known; what the model is told of it is not yet."""
+
+    @_builtins.property
+    def approval_requested(self) -> Global___ApprovalRequested:
+        """agent.session.requires_action follows once nothing else goes on. A call
+        waits for a decision.
+        """
+
+    @_builtins.property
+    def approval_decided(self) -> Global___ApprovalDecided:
+        """No hosted type. Somebody decided, or nobody did in time."""
 
     @_builtins.property
     def attempt_lost(self) -> Global___AttemptLost:
@@ -457,6 +678,7 @@ class Event(_message.Message):
         sequence: _builtins.int = ...,
         created_at: _timestamp_pb2.Timestamp | None = ...,
         turn_id: _builtins.str = ...,
+        run_path: _abc.Iterable[_builtins.str] | None = ...,
         round: _builtins.int = ...,
         session_created: Global___SessionCreated | None = ...,
         session_in_progress: Global___SessionInProgress | None = ...,
@@ -473,19 +695,25 @@ class Event(_message.Message):
         item_done: Global___ItemDone | None = ...,
         items_withdrawn: Global___ItemsWithdrawn | None = ...,
         round_completed: Global___RoundCompleted | None = ...,
+        model_attempt_failed: Global___ModelAttemptFailed | None = ...,
         agent_changed: Global___AgentChanged | None = ...,
+        nested_run_created: Global___NestedRunCreated | None = ...,
+        nested_run_closed: Global___NestedRunClosed | None = ...,
         guardrail_tripped: Global___GuardrailTripped | None = ...,
         hook_settled: Global___HookSettled | None = ...,
+        call_returned: Global___CallReturned | None = ...,
+        approval_requested: Global___ApprovalRequested | None = ...,
+        approval_decided: Global___ApprovalDecided | None = ...,
         attempt_lost: Global___AttemptLost | None = ...,
         effect_unknown: Global___EffectUnknown | None = ...,
         effect_decided: Global___EffectDecided | None = ...,
         result_discarded: Global___ResultDiscarded | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["agent_changed", b"agent_changed", "attempt_lost", b"attempt_lost", "cancel_requested", b"cancel_requested", "created_at", b"created_at", "effect_decided", b"effect_decided", "effect_unknown", b"effect_unknown", "event", b"event", "guardrail_tripped", b"guardrail_tripped", "hook_settled", b"hook_settled", "item_added", b"item_added", "item_done", b"item_done", "items_withdrawn", b"items_withdrawn", "result_discarded", b"result_discarded", "round_completed", b"round_completed", "session_created", b"session_created", "session_idle", b"session_idle", "session_in_progress", b"session_in_progress", "session_requires_action", b"session_requires_action", "session_updated", b"session_updated", "turn_cancelled", b"turn_cancelled", "turn_completed", b"turn_completed", "turn_created", b"turn_created", "turn_failed", b"turn_failed", "turn_in_progress", b"turn_in_progress"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["agent_changed", b"agent_changed", "approval_decided", b"approval_decided", "approval_requested", b"approval_requested", "attempt_lost", b"attempt_lost", "call_returned", b"call_returned", "cancel_requested", b"cancel_requested", "created_at", b"created_at", "effect_decided", b"effect_decided", "effect_unknown", b"effect_unknown", "event", b"event", "guardrail_tripped", b"guardrail_tripped", "hook_settled", b"hook_settled", "item_added", b"item_added", "item_done", b"item_done", "items_withdrawn", b"items_withdrawn", "model_attempt_failed", b"model_attempt_failed", "nested_run_closed", b"nested_run_closed", "nested_run_created", b"nested_run_created", "result_discarded", b"result_discarded", "round_completed", b"round_completed", "session_created", b"session_created", "session_idle", b"session_idle", "session_in_progress", b"session_in_progress", "session_requires_action", b"session_requires_action", "session_updated", b"session_updated", "turn_cancelled", b"turn_cancelled", "turn_completed", b"turn_completed", "turn_created", b"turn_created", "turn_failed", b"turn_failed", "turn_in_progress", b"turn_in_progress"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["agent_changed", b"agent_changed", "attempt_lost", b"attempt_lost", "cancel_requested", b"cancel_requested", "created_at", b"created_at", "effect_decided", b"effect_decided", "effect_unknown", b"effect_unknown", "event", b"event", "guardrail_tripped", b"guardrail_tripped", "hook_settled", b"hook_settled", "item_added", b"item_added", "item_done", b"item_done", "items_withdrawn", b"items_withdrawn", "result_discarded", b"result_discarded", "round", b"round", "round_completed", b"round_completed", "sequence", b"sequence", "session_created", b"session_created", "session_id", b"session_id", "session_idle", b"session_idle", "session_in_progress", b"session_in_progress", "session_requires_action", b"session_requires_action", "session_updated", b"session_updated", "turn_cancelled", b"turn_cancelled", "turn_completed", b"turn_completed", "turn_created", b"turn_created", "turn_failed", b"turn_failed", "turn_id", b"turn_id", "turn_in_progress", b"turn_in_progress"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["agent_changed", b"agent_changed", "approval_decided", b"approval_decided", "approval_requested", b"approval_requested", "attempt_lost", b"attempt_lost", "call_returned", b"call_returned", "cancel_requested", b"cancel_requested", "created_at", b"created_at", "effect_decided", b"effect_decided", "effect_unknown", b"effect_unknown", "event", b"event", "guardrail_tripped", b"guardrail_tripped", "hook_settled", b"hook_settled", "item_added", b"item_added", "item_done", b"item_done", "items_withdrawn", b"items_withdrawn", "model_attempt_failed", b"model_attempt_failed", "nested_run_closed", b"nested_run_closed", "nested_run_created", b"nested_run_created", "result_discarded", b"result_discarded", "round", b"round", "round_completed", b"round_completed", "run_path", b"run_path", "sequence", b"sequence", "session_created", b"session_created", "session_id", b"session_id", "session_idle", b"session_idle", "session_in_progress", b"session_in_progress", "session_requires_action", b"session_requires_action", "session_updated", b"session_updated", "turn_cancelled", b"turn_cancelled", "turn_completed", b"turn_completed", "turn_created", b"turn_created", "turn_failed", b"turn_failed", "turn_id", b"turn_id", "turn_in_progress", b"turn_in_progress"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_event: _TypeAlias = _typing.Literal["session_created", "session_in_progress", "session_requires_action", "session_idle", "session_updated", "turn_created", "turn_in_progress", "turn_completed", "turn_failed", "turn_cancelled", "cancel_requested", "item_added", "item_done", "items_withdrawn", "round_completed", "agent_changed", "guardrail_tripped", "hook_settled", "attempt_lost", "effect_unknown", "effect_decided", "result_discarded"]  # noqa: Y015
+    _WhichOneofReturnType_event: _TypeAlias = _typing.Literal["session_created", "session_in_progress", "session_requires_action", "session_idle", "session_updated", "turn_created", "turn_in_progress", "turn_completed", "turn_failed", "turn_cancelled", "cancel_requested", "item_added", "item_done", "items_withdrawn", "round_completed", "model_attempt_failed", "agent_changed", "nested_run_created", "nested_run_closed", "guardrail_tripped", "hook_settled", "call_returned", "approval_requested", "approval_decided", "attempt_lost", "effect_unknown", "effect_decided", "result_discarded"]  # noqa: Y015
     _WhichOneofArgType_event: _TypeAlias = _typing.Literal["event", b"event"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_event) -> _WhichOneofReturnType_event | None: ...
 
@@ -523,7 +751,7 @@ class SessionCreated(_message.Message):
     key: _builtins.str
     """Its key. Empty: none."""
     agent_digest: _builtins.str
-    """Digest of its default agent. Empty: it has none."""
+    """Digest of its default agent's graph. Empty: it has none."""
     @_builtins.property
     def metadata(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
         """Labels."""
@@ -570,7 +798,8 @@ class SessionRequiresAction(_message.Message):
     @_builtins.property
     def required_actions(self) -> _containers.RepeatedCompositeFieldContainer[Global___RequiredAction]:
         """All that is open in the turn, in call order. Where a call is with a worker is not
-        history: each is QUEUED or EFFECT_UNKNOWN here. GetSession says more.
+        history: each is QUEUED, AWAITING_DECISION or EFFECT_UNKNOWN here. GetSession says
+        more.
         """
 
     def __init__(
@@ -612,7 +841,7 @@ class SessionUpdated(_message.Message):
     PATHS_FIELD_NUMBER: _builtins.int
     AGENT_DIGEST_FIELD_NUMBER: _builtins.int
     agent_digest: _builtins.str
-    """Digest of the default agent now. Empty: none."""
+    """Digest of the default agent's graph now. Empty: none."""
     @_builtins.property
     def paths(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Paths that changed, as in UpdateSession."""
@@ -875,18 +1104,21 @@ class RoundCompleted(_message.Message):
     MODEL_FIELD_NUMBER: _builtins.int
     RESPONSE_ID_FIELD_NUMBER: _builtins.int
     USAGE_FIELD_NUMBER: _builtins.int
+    MODEL_ATTEMPTS_FIELD_NUMBER: _builtins.int
     DURATION_FIELD_NUMBER: _builtins.int
     model: _builtins.str
     """Name of the model that replied, as the provider gave it."""
     response_id: _builtins.str
     """The reply's id at the provider. Empty: none."""
+    model_attempts: _builtins.int
+    """Attempts that it took, from 1."""
     @_builtins.property
     def usage(self) -> _item_pb2.Usage:
-        """Tokens of this round."""
+        """Tokens of this round, failed attempts included."""
 
     @_builtins.property
     def duration(self) -> _duration_pb2.Duration:
-        """From the request to the end of the reply."""
+        """From the first request to the end of the reply."""
 
     def __init__(
         self,
@@ -894,15 +1126,50 @@ class RoundCompleted(_message.Message):
         model: _builtins.str = ...,
         response_id: _builtins.str = ...,
         usage: _item_pb2.Usage | None = ...,
+        model_attempts: _builtins.int = ...,
         duration: _duration_pb2.Duration | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["duration", b"duration", "usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["duration", b"duration", "model", b"model", "response_id", b"response_id", "usage", b"usage"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["duration", b"duration", "model", b"model", "model_attempts", b"model_attempts", "response_id", b"response_id", "usage", b"usage"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___RoundCompleted: _TypeAlias = RoundCompleted  # noqa: Y015
+
+@_typing.final
+class ModelAttemptFailed(_message.Message):
+    """One request to the model failed."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MODEL_ATTEMPT_FIELD_NUMBER: _builtins.int
+    ERROR_FIELD_NUMBER: _builtins.int
+    RETRY_AFTER_FIELD_NUMBER: _builtins.int
+    model_attempt: _builtins.int
+    """Which attempt of the round, from 1."""
+    @_builtins.property
+    def error(self) -> _error_pb2.Error:
+        """Why."""
+
+    @_builtins.property
+    def retry_after(self) -> _duration_pb2.Duration:
+        """From created_at until the next attempt. Absent: there is none."""
+
+    def __init__(
+        self,
+        *,
+        model_attempt: _builtins.int = ...,
+        error: _error_pb2.Error | None = ...,
+        retry_after: _duration_pb2.Duration | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["error", b"error", "retry_after", b"retry_after"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["error", b"error", "model_attempt", b"model_attempt", "retry_after", b"retry_after"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ModelAttemptFailed: _TypeAlias = ModelAttemptFailed  # noqa: Y015
 
 @_typing.final
 class AgentChanged(_message.Message):
@@ -927,26 +1194,100 @@ class AgentChanged(_message.Message):
 Global___AgentChanged: _TypeAlias = AgentChanged  # noqa: Y015
 
 @_typing.final
+class NestedRunCreated(_message.Message):
+    """An agent tool began its run. Its events have the call's id at the end of their
+    run_path.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CALL_ID_FIELD_NUMBER: _builtins.int
+    AGENT_FIELD_NUMBER: _builtins.int
+    call_id: _builtins.str
+    """The call."""
+    agent: _builtins.str
+    """Name of the agent."""
+    def __init__(
+        self,
+        *,
+        call_id: _builtins.str = ...,
+        agent: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["agent", b"agent", "call_id", b"call_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___NestedRunCreated: _TypeAlias = NestedRunCreated  # noqa: Y015
+
+@_typing.final
+class NestedRunClosed(_message.Message):
+    """An agent tool ended its run."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CALL_ID_FIELD_NUMBER: _builtins.int
+    USAGE_FIELD_NUMBER: _builtins.int
+    ERROR_FIELD_NUMBER: _builtins.int
+    call_id: _builtins.str
+    """The call."""
+    @_builtins.property
+    def usage(self) -> _item_pb2.Usage:
+        """Tokens of the nested run. Part of the turn's."""
+
+    @_builtins.property
+    def error(self) -> _error_pb2.Error:
+        """Why it failed. Absent: it did not."""
+
+    def __init__(
+        self,
+        *,
+        call_id: _builtins.str = ...,
+        usage: _item_pb2.Usage | None = ...,
+        error: _error_pb2.Error | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["error", b"error", "usage", b"usage"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["call_id", b"call_id", "error", b"error", "usage", b"usage"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___NestedRunClosed: _TypeAlias = NestedRunClosed  # noqa: Y015
+
+@_typing.final
 class GuardrailTripped(_message.Message):
-    """A guardrail tripped. The turn's terminal event is in the same commit."""
+    """A guardrail tripped, or put its text in place of an output."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     NAME_FIELD_NUMBER: _builtins.int
+    STAGE_FIELD_NUMBER: _builtins.int
+    CALL_ID_FIELD_NUMBER: _builtins.int
+    VERDICT_FIELD_NUMBER: _builtins.int
     INFO_JSON_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """Name of the guardrail."""
+    stage: Global___GuardrailStage.ValueType
+    """Where it stands."""
+    call_id: _builtins.str
+    """The call it was about. Empty: an input or a final output."""
+    verdict: Global___GuardrailVerdict.ValueType
+    """What it did."""
     info_json: _builtins.str
     """What it told about its reasons, any JSON. Empty: nothing."""
     def __init__(
         self,
         *,
         name: _builtins.str = ...,
+        stage: Global___GuardrailStage.ValueType = ...,
+        call_id: _builtins.str = ...,
+        verdict: Global___GuardrailVerdict.ValueType = ...,
         info_json: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["info_json", b"info_json", "name", b"name"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["call_id", b"call_id", "info_json", b"info_json", "name", b"name", "stage", b"stage", "verdict", b"verdict"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1009,6 +1350,208 @@ class HookSettled(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType_outcome) -> _WhichOneofReturnType_outcome | None: ...
 
 Global___HookSettled: _TypeAlias = HookSettled  # noqa: Y015
+
+@_typing.final
+class CallReturned(_message.Message):
+    """What a call gave is known. What the model is told of it is in the call's output, which
+    follows once the hooks about it are settled.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CALL_ID_FIELD_NUMBER: _builtins.int
+    SETTLEMENT_FIELD_NUMBER: _builtins.int
+    OUTPUT_FIELD_NUMBER: _builtins.int
+    ATTEMPT_FIELD_NUMBER: _builtins.int
+    WORKER_ID_FIELD_NUMBER: _builtins.int
+    ERROR_FIELD_NUMBER: _builtins.int
+    call_id: _builtins.str
+    """The call."""
+    settlement: _item_pb2.Settlement.ValueType
+    """What settled it."""
+    attempt: _builtins.int
+    """Which attempt. 0: no worker's."""
+    worker_id: _builtins.str
+    """Whose. Empty: no worker's."""
+    @_builtins.property
+    def output(self) -> _containers.RepeatedCompositeFieldContainer[_item_pb2.ContentPart]:
+        """What came, in parts."""
+
+    @_builtins.property
+    def error(self) -> _error_pb2.Error:
+        """What went wrong. Absent: nothing."""
+
+    def __init__(
+        self,
+        *,
+        call_id: _builtins.str = ...,
+        settlement: _item_pb2.Settlement.ValueType = ...,
+        output: _abc.Iterable[_item_pb2.ContentPart] | None = ...,
+        attempt: _builtins.int = ...,
+        worker_id: _builtins.str = ...,
+        error: _error_pb2.Error | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["error", b"error"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "call_id", b"call_id", "error", b"error", "output", b"output", "settlement", b"settlement", "worker_id", b"worker_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CallReturned: _TypeAlias = CallReturned  # noqa: Y015
+
+@_typing.final
+class ApprovalRequested(_message.Message):
+    """A call waits for a decision."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CALL_ID_FIELD_NUMBER: _builtins.int
+    BINDING_FIELD_NUMBER: _builtins.int
+    EXPIRES_FIELD_NUMBER: _builtins.int
+    call_id: _builtins.str
+    """The call."""
+    @_builtins.property
+    def binding(self) -> Global___ApprovalBinding:
+        """What a decision is bound to."""
+
+    @_builtins.property
+    def expires(self) -> _duration_pb2.Duration:
+        """From created_at until it is rejected by itself. Absent: never."""
+
+    def __init__(
+        self,
+        *,
+        call_id: _builtins.str = ...,
+        binding: Global___ApprovalBinding | None = ...,
+        expires: _duration_pb2.Duration | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["binding", b"binding", "expires", b"expires"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["binding", b"binding", "call_id", b"call_id", "expires", b"expires"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ApprovalRequested: _TypeAlias = ApprovalRequested  # noqa: Y015
+
+@_typing.final
+class ApprovalBinding(_message.Message):
+    """What a decision is bound to."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ARGUMENTS_DIGEST_FIELD_NUMBER: _builtins.int
+    DEFINITION_DIGEST_FIELD_NUMBER: _builtins.int
+    arguments_digest: _builtins.str
+    """Digest of the arguments' canonical JSON, or of their bytes where they are no
+    JSON. 64 hex digits.
+    """
+    definition_digest: _builtins.str
+    """Digest of the function's definition in the turn. 64 hex digits."""
+    def __init__(
+        self,
+        *,
+        arguments_digest: _builtins.str = ...,
+        definition_digest: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["arguments_digest", b"arguments_digest", "definition_digest", b"definition_digest"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ApprovalBinding: _TypeAlias = ApprovalBinding  # noqa: Y015
+
+@_typing.final
+class ApprovalDecided(_message.Message):
+    """Somebody decided, or nobody did in time."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DECISION_FIELD_NUMBER: _builtins.int
+    ERROR_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def decision(self) -> Global___Decision:
+        """The decision, as given. On expiry: REJECT without decided_by."""
+
+    @_builtins.property
+    def error(self) -> _error_pb2.Error:
+        """APPROVAL_EXPIRED. Absent: somebody decided."""
+
+    def __init__(
+        self,
+        *,
+        decision: Global___Decision | None = ...,
+        error: _error_pb2.Error | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["decision", b"decision", "error", b"error"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["decision", b"decision", "error", b"error"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ApprovalDecided: _TypeAlias = ApprovalDecided  # noqa: Y015
+
+@_typing.final
+class Decision(_message.Message):
+    """Allows or refuses one call, and perhaps later ones. An input of SubmitInput."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TURN_ID_FIELD_NUMBER: _builtins.int
+    CALL_ID_FIELD_NUMBER: _builtins.int
+    VERDICT_FIELD_NUMBER: _builtins.int
+    ALWAYS_FIELD_NUMBER: _builtins.int
+    ALWAYS_IN_SESSION_FIELD_NUMBER: _builtins.int
+    ARGUMENTS_DIGEST_FIELD_NUMBER: _builtins.int
+    DECIDED_BY_FIELD_NUMBER: _builtins.int
+    MESSAGE_FIELD_NUMBER: _builtins.int
+    DEFINITION_DIGEST_FIELD_NUMBER: _builtins.int
+    turn_id: _builtins.str
+    """The call's turn. Required."""
+    call_id: _builtins.str
+    """The call. Required."""
+    verdict: Global___Verdict.ValueType
+    """What is decided. Required."""
+    always: _builtins.bool
+    """Later calls of the same function by the same agent in this turn get the same
+    verdict without a pause. A decision on the very call wins.
+    """
+    always_in_session: _builtins.bool
+    """As `always`, for all later turns of the session too."""
+    arguments_digest: _builtins.str
+    """What the decider saw: the binding's arguments_digest. Empty: not checked;
+    otherwise APPROVAL_STALE if it differs.
+    """
+    decided_by: _builtins.str
+    """Who decided, in the application's words, to 256 characters. Kept in the log."""
+    message: _builtins.str
+    """REJECT only: what the model is told, to 4096 characters. Empty: RunConfig's text or the
+    default.
+    """
+    definition_digest: _builtins.str
+    """What the decider saw: the binding's definition_digest. Empty: not checked; otherwise
+    APPROVAL_STALE if it differs.
+    """
+    def __init__(
+        self,
+        *,
+        turn_id: _builtins.str = ...,
+        call_id: _builtins.str = ...,
+        verdict: Global___Verdict.ValueType = ...,
+        always: _builtins.bool = ...,
+        always_in_session: _builtins.bool = ...,
+        arguments_digest: _builtins.str = ...,
+        decided_by: _builtins.str = ...,
+        message: _builtins.str = ...,
+        definition_digest: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["always", b"always", "always_in_session", b"always_in_session", "arguments_digest", b"arguments_digest", "call_id", b"call_id", "decided_by", b"decided_by", "definition_digest", b"definition_digest", "message", b"message", "turn_id", b"turn_id", "verdict", b"verdict"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Decision: _TypeAlias = Decision  # noqa: Y015
 
 @_typing.final
 class AttemptLost(_message.Message):
@@ -1153,6 +1696,7 @@ class Turn(_message.Message):
     TURN_ID_FIELD_NUMBER: _builtins.int
     SESSION_ID_FIELD_NUMBER: _builtins.int
     STATUS_FIELD_NUMBER: _builtins.int
+    CONTINUES_FIELD_NUMBER: _builtins.int
     AGENT_FIELD_NUMBER: _builtins.int
     LAST_AGENT_FIELD_NUMBER: _builtins.int
     AGENT_DIGEST_FIELD_NUMBER: _builtins.int
@@ -1161,6 +1705,7 @@ class Turn(_message.Message):
     MAX_TURNS_FIELD_NUMBER: _builtins.int
     USAGE_FIELD_NUMBER: _builtins.int
     OUTPUT_FIELD_NUMBER: _builtins.int
+    OUTPUT_JSON_FIELD_NUMBER: _builtins.int
     OUTPUT_OMITTED_FIELD_NUMBER: _builtins.int
     ERROR_FIELD_NUMBER: _builtins.int
     LAST_RESPONSE_ID_FIELD_NUMBER: _builtins.int
@@ -1176,12 +1721,14 @@ class Turn(_message.Message):
     """Its session."""
     status: Global___TurnStatus.ValueType
     """Where it stands."""
+    continues: _builtins.str
+    """The ended turn that it goes on from. Empty: none."""
     agent: _builtins.str
     """Name of the agent that it started with."""
     last_agent: _builtins.str
     """Name of the agent that ended it, or goes on."""
     agent_digest: _builtins.str
-    """Digest of the pinned agent. 64 hex digits."""
+    """Digest of the pinned graph. 64 hex digits."""
     run_config_digest: _builtins.str
     """Digest of the pinned run configuration. 64 hex digits."""
     rounds: _builtins.int
@@ -1189,7 +1736,9 @@ class Turn(_message.Message):
     max_turns: _builtins.int
     """Limit of rounds. Absent: none."""
     output: _builtins.str
-    """Its text. May be empty."""
+    """Of an agent without output schema. May be empty."""
+    output_json: _builtins.str
+    """Of an agent with one, unwrapped."""
     last_response_id: _builtins.str
     """The last reply's id at the provider. Empty: none."""
     first_sequence: _builtins.int
@@ -1200,11 +1749,11 @@ class Turn(_message.Message):
     """The request that made it. Empty: steered messages did (carried_item_ids)."""
     @_builtins.property
     def usage(self) -> _item_pb2.Usage:
-        """Tokens so far."""
+        """Tokens so far, nested runs included."""
 
     @_builtins.property
     def output_omitted(self) -> _item_pb2.Omitted:
-        """The text, too large to travel here."""
+        """Either, too large to travel here."""
 
     @_builtins.property
     def error(self) -> _error_pb2.Error:
@@ -1228,6 +1777,7 @@ class Turn(_message.Message):
         turn_id: _builtins.str = ...,
         session_id: _builtins.str = ...,
         status: Global___TurnStatus.ValueType = ...,
+        continues: _builtins.str = ...,
         agent: _builtins.str = ...,
         last_agent: _builtins.str = ...,
         agent_digest: _builtins.str = ...,
@@ -1236,6 +1786,7 @@ class Turn(_message.Message):
         max_turns: _builtins.int | None = ...,
         usage: _item_pb2.Usage | None = ...,
         output: _builtins.str = ...,
+        output_json: _builtins.str = ...,
         output_omitted: _item_pb2.Omitted | None = ...,
         error: _error_pb2.Error | None = ...,
         last_response_id: _builtins.str = ...,
@@ -1246,13 +1797,13 @@ class Turn(_message.Message):
         last_sequence: _builtins.int = ...,
         request_id: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_max_turns", b"_max_turns", "created_at", b"created_at", "ended_at", b"ended_at", "error", b"error", "final_output", b"final_output", "max_turns", b"max_turns", "output", b"output", "output_omitted", b"output_omitted", "started_at", b"started_at", "usage", b"usage"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_max_turns", b"_max_turns", "created_at", b"created_at", "ended_at", b"ended_at", "error", b"error", "final_output", b"final_output", "max_turns", b"max_turns", "output", b"output", "output_json", b"output_json", "output_omitted", b"output_omitted", "started_at", b"started_at", "usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_max_turns", b"_max_turns", "agent", b"agent", "agent_digest", b"agent_digest", "created_at", b"created_at", "ended_at", b"ended_at", "error", b"error", "final_output", b"final_output", "first_sequence", b"first_sequence", "last_agent", b"last_agent", "last_response_id", b"last_response_id", "last_sequence", b"last_sequence", "max_turns", b"max_turns", "output", b"output", "output_omitted", b"output_omitted", "request_id", b"request_id", "rounds", b"rounds", "run_config_digest", b"run_config_digest", "session_id", b"session_id", "started_at", b"started_at", "status", b"status", "turn_id", b"turn_id", "usage", b"usage"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_max_turns", b"_max_turns", "agent", b"agent", "agent_digest", b"agent_digest", "continues", b"continues", "created_at", b"created_at", "ended_at", b"ended_at", "error", b"error", "final_output", b"final_output", "first_sequence", b"first_sequence", "last_agent", b"last_agent", "last_response_id", b"last_response_id", "last_sequence", b"last_sequence", "max_turns", b"max_turns", "output", b"output", "output_json", b"output_json", "output_omitted", b"output_omitted", "request_id", b"request_id", "rounds", b"rounds", "run_config_digest", b"run_config_digest", "session_id", b"session_id", "started_at", b"started_at", "status", b"status", "turn_id", b"turn_id", "usage", b"usage"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__max_turns: _TypeAlias = _typing.Literal["max_turns"]  # noqa: Y015
     _WhichOneofArgType__max_turns: _TypeAlias = _typing.Literal["_max_turns", b"_max_turns"]  # noqa: Y015
-    _WhichOneofReturnType_final_output: _TypeAlias = _typing.Literal["output", "output_omitted"]  # noqa: Y015
+    _WhichOneofReturnType_final_output: _TypeAlias = _typing.Literal["output", "output_json", "output_omitted"]  # noqa: Y015
     _WhichOneofArgType_final_output: _TypeAlias = _typing.Literal["final_output", b"final_output"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__max_turns) -> _WhichOneofReturnType__max_turns | None: ...
@@ -1263,7 +1814,7 @@ Global___Turn: _TypeAlias = Turn  # noqa: Y015
 
 @_typing.final
 class RequiredAction(_message.Message):
-    """A call that is open: to be executed. There from the commit of the call until it is
+    """A call that is open: to be executed, decided or found out about. There from the commit of the call until it is
     settled. The one source of truth for recovery: a
     call in the history says nothing about whether it is open.
     """
@@ -1273,12 +1824,14 @@ class RequiredAction(_message.Message):
     SESSION_ID_FIELD_NUMBER: _builtins.int
     TURN_ID_FIELD_NUMBER: _builtins.int
     CALL_ID_FIELD_NUMBER: _builtins.int
+    RUN_PATH_FIELD_NUMBER: _builtins.int
     AGENT_FIELD_NUMBER: _builtins.int
     NAME_FIELD_NUMBER: _builtins.int
     ARGUMENTS_JSON_FIELD_NUMBER: _builtins.int
     ARGUMENTS_OMITTED_FIELD_NUMBER: _builtins.int
     STATE_FIELD_NUMBER: _builtins.int
     LEASE_FIELD_NUMBER: _builtins.int
+    APPROVAL_FIELD_NUMBER: _builtins.int
     EXPIRES_AT_FIELD_NUMBER: _builtins.int
     ATTEMPT_FIELD_NUMBER: _builtins.int
     IDEMPOTENCY_KEY_FIELD_NUMBER: _builtins.int
@@ -1289,7 +1842,7 @@ class RequiredAction(_message.Message):
     turn_id: _builtins.str
     """The call's turn. Empty inside an event, which says it."""
     call_id: _builtins.str
-    """The call. With turn_id, the address of a tool_result."""
+    """The call. With turn_id, the address of a tool_result or a decision."""
     agent: _builtins.str
     """Name of the agent that made it."""
     name: _builtins.str
@@ -1305,6 +1858,10 @@ class RequiredAction(_message.Message):
     kind: Global___RequiredActionKind.ValueType
     """The kind, as the hosted API names it."""
     @_builtins.property
+    def run_path(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The calls that enclose it, outermost first. Empty: the turn's own run."""
+
+    @_builtins.property
     def arguments_omitted(self) -> _item_pb2.Omitted:
         """Set instead of arguments_json when it is too large to travel here."""
 
@@ -1313,8 +1870,14 @@ class RequiredAction(_message.Message):
         """Who holds it until when. LEASED only."""
 
     @_builtins.property
+    def approval(self) -> Global___ApprovalBinding:
+        """What a decision is bound to. AWAITING_DECISION only."""
+
+    @_builtins.property
     def expires_at(self) -> _timestamp_pb2.Timestamp:
-        """When the call fails by itself. Absent: never; or inside an event."""
+        """When the call fails, or a pause is rejected, by itself. Absent: never; or inside an
+        event.
+        """
 
     @_builtins.property
     def created_at(self) -> _timestamp_pb2.Timestamp:
@@ -1326,21 +1889,23 @@ class RequiredAction(_message.Message):
         session_id: _builtins.str = ...,
         turn_id: _builtins.str = ...,
         call_id: _builtins.str = ...,
+        run_path: _abc.Iterable[_builtins.str] | None = ...,
         agent: _builtins.str = ...,
         name: _builtins.str = ...,
         arguments_json: _builtins.str = ...,
         arguments_omitted: _item_pb2.Omitted | None = ...,
         state: Global___RequiredActionState.ValueType = ...,
         lease: Global___Lease | None = ...,
+        approval: Global___ApprovalBinding | None = ...,
         expires_at: _timestamp_pb2.Timestamp | None = ...,
         attempt: _builtins.int = ...,
         idempotency_key: _builtins.str = ...,
         created_at: _timestamp_pb2.Timestamp | None = ...,
         kind: Global___RequiredActionKind.ValueType = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["arguments_omitted", b"arguments_omitted", "created_at", b"created_at", "expires_at", b"expires_at", "lease", b"lease"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["approval", b"approval", "arguments_omitted", b"arguments_omitted", "created_at", b"created_at", "expires_at", b"expires_at", "lease", b"lease"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["agent", b"agent", "arguments_json", b"arguments_json", "arguments_omitted", b"arguments_omitted", "attempt", b"attempt", "call_id", b"call_id", "created_at", b"created_at", "expires_at", b"expires_at", "idempotency_key", b"idempotency_key", "kind", b"kind", "lease", b"lease", "name", b"name", "session_id", b"session_id", "state", b"state", "turn_id", b"turn_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["agent", b"agent", "approval", b"approval", "arguments_json", b"arguments_json", "arguments_omitted", b"arguments_omitted", "attempt", b"attempt", "call_id", b"call_id", "created_at", b"created_at", "expires_at", b"expires_at", "idempotency_key", b"idempotency_key", "kind", b"kind", "lease", b"lease", "name", b"name", "run_path", b"run_path", "session_id", b"session_id", "state", b"state", "turn_id", b"turn_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1387,6 +1952,7 @@ class Delta(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     TURN_ID_FIELD_NUMBER: _builtins.int
+    RUN_PATH_FIELD_NUMBER: _builtins.int
     ROUND_FIELD_NUMBER: _builtins.int
     MODEL_ATTEMPT_FIELD_NUMBER: _builtins.int
     ITEM_ID_FIELD_NUMBER: _builtins.int
@@ -1400,7 +1966,7 @@ class Delta(_message.Message):
     round: _builtins.int
     """Round within the run, from 1."""
     model_attempt: _builtins.int
-    """Attempt of the round's model request, from 1; so far always 1. A higher one voids
+    """Attempt of the round's model request, from 1. A higher one voids
     all fragments of a lower one; a Reset says so.
     """
     item_id: _builtins.str
@@ -1416,6 +1982,10 @@ class Delta(_message.Message):
     output_text: _builtins.str
     """More text. agent.session.turn.output_text.delta."""
     @_builtins.property
+    def run_path(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The calls that enclose it, outermost first. Empty: the turn's own run."""
+
+    @_builtins.property
     def progress(self) -> Global___CallProgress:
         """A handler reports; item_id, output_index, part_index and offset say nothing then.
         No hosted type.
@@ -1425,6 +1995,7 @@ class Delta(_message.Message):
         self,
         *,
         turn_id: _builtins.str = ...,
+        run_path: _abc.Iterable[_builtins.str] | None = ...,
         round: _builtins.int = ...,
         model_attempt: _builtins.int = ...,
         item_id: _builtins.str = ...,
@@ -1436,7 +2007,7 @@ class Delta(_message.Message):
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["delta", b"delta", "output_text", b"output_text", "progress", b"progress"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["delta", b"delta", "item_id", b"item_id", "model_attempt", b"model_attempt", "offset", b"offset", "output_index", b"output_index", "output_text", b"output_text", "part_index", b"part_index", "progress", b"progress", "round", b"round", "turn_id", b"turn_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["delta", b"delta", "item_id", b"item_id", "model_attempt", b"model_attempt", "offset", b"offset", "output_index", b"output_index", "output_text", b"output_text", "part_index", b"part_index", "progress", b"progress", "round", b"round", "run_path", b"run_path", "turn_id", b"turn_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType_delta: _TypeAlias = _typing.Literal["output_text", "progress"]  # noqa: Y015
     _WhichOneofArgType_delta: _TypeAlias = _typing.Literal["delta", b"delta"]  # noqa: Y015
@@ -1495,12 +2066,13 @@ Global___CallProgress: _TypeAlias = CallProgress  # noqa: Y015
 @_typing.final
 class Reset(_message.Message):
     """Where the listener stands now in what is being made. It MUST drop all fragments of
-    this turn and round, and take these items in their place.
+    this turn, run_path and round, and take these items in their place.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
 
     TURN_ID_FIELD_NUMBER: _builtins.int
+    RUN_PATH_FIELD_NUMBER: _builtins.int
     ROUND_FIELD_NUMBER: _builtins.int
     MODEL_ATTEMPT_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
@@ -1514,6 +2086,10 @@ class Reset(_message.Message):
     reason: Global___ResetReason.ValueType
     """Why."""
     @_builtins.property
+    def run_path(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The calls that enclose it, outermost first. Empty: the turn's own run."""
+
+    @_builtins.property
     def items(self) -> _containers.RepeatedCompositeFieldContainer[_item_pb2.Item]:
         """The items so far, IN_PROGRESS, with their text so far. Empty: nothing yet. What
         does not fit follows as deltas.
@@ -1523,6 +2099,7 @@ class Reset(_message.Message):
         self,
         *,
         turn_id: _builtins.str = ...,
+        run_path: _abc.Iterable[_builtins.str] | None = ...,
         round: _builtins.int = ...,
         model_attempt: _builtins.int = ...,
         reason: Global___ResetReason.ValueType = ...,
@@ -1530,7 +2107,7 @@ class Reset(_message.Message):
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["items", b"items", "model_attempt", b"model_attempt", "reason", b"reason", "round", b"round", "turn_id", b"turn_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["items", b"items", "model_attempt", b"model_attempt", "reason", b"reason", "round", b"round", "run_path", b"run_path", "turn_id", b"turn_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -236,6 +236,8 @@ class _CauseKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_CauseKind.V
     """A Nack said when to try again."""
     CAUSE_KIND_CONCURRENCY: _CauseKind.ValueType  # 9
     """The workers that serve it have as many calls of it as they take at once."""
+    CAUSE_KIND_AWAITING_DECISION: _CauseKind.ValueType  # 11
+    """Somebody must allow it."""
     CAUSE_KIND_EFFECT_UNKNOWN: _CauseKind.ValueType  # 12
     """It may have run; somebody must find out."""
     CAUSE_KIND_JOINED: _CauseKind.ValueType  # 14
@@ -244,6 +246,8 @@ class _CauseKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_CauseKind.V
     """Its handler's check is asked whether an earlier attempt took effect."""
     CAUSE_KIND_CANCELLING: _CauseKind.ValueType  # 16
     """Its turn is being cancelled."""
+    CAUSE_KIND_HELD: _CauseKind.ValueType  # 17
+    """A hook about it is asked, or its turn lets fewer functions run at once."""
 
 class CauseKind(_CauseKind, metaclass=_CauseKindEnumTypeWrapper):
     """Why a call does not run."""
@@ -268,6 +272,8 @@ CAUSE_KIND_DELAYED: CauseKind.ValueType  # 8
 """A Nack said when to try again."""
 CAUSE_KIND_CONCURRENCY: CauseKind.ValueType  # 9
 """The workers that serve it have as many calls of it as they take at once."""
+CAUSE_KIND_AWAITING_DECISION: CauseKind.ValueType  # 11
+"""Somebody must allow it."""
 CAUSE_KIND_EFFECT_UNKNOWN: CauseKind.ValueType  # 12
 """It may have run; somebody must find out."""
 CAUSE_KIND_JOINED: CauseKind.ValueType  # 14
@@ -276,6 +282,8 @@ CAUSE_KIND_CHECKED: CauseKind.ValueType  # 15
 """Its handler's check is asked whether an earlier attempt took effect."""
 CAUSE_KIND_CANCELLING: CauseKind.ValueType  # 16
 """Its turn is being cancelled."""
+CAUSE_KIND_HELD: CauseKind.ValueType  # 17
+"""A hook about it is asked, or its turn lets fewer functions run at once."""
 Global___CauseKind: _TypeAlias = CauseKind  # noqa: Y015
 
 @_typing.final

@@ -26,41 +26,45 @@ from baton.v1 import error_pb2 as baton_dot_v1_dot_error__pb2
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x13\x62\x61ton/v1/item.proto\x12\x08\x62\x61ton.v1\x1a\x14\x62\x61ton/v1/error.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xd7\x03\n\x04Item\x12\x0f\n\x07item_id\x18\x01 \x01(\t\x12\x0f\n\x07turn_id\x18\x02 \x01(\t\x12\r\n\x05\x61gent\x18\x04 \x01(\t\x12$\n\x06status\x18\x05 \x01(\x0e\x32\x14.baton.v1.ItemStatus\x12.\n\ncreated_at\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x19\n\x0coutput_index\x18\x07 \x01(\x05H\x01\x88\x01\x01\x12\x15\n\rmodel_item_id\x18\x08 \x01(\t\x12$\n\x07message\x18\n \x01(\x0b\x32\x11.baton.v1.MessageH\x00\x12(\n\treasoning\x18\x0b \x01(\x0b\x32\x13.baton.v1.ReasoningH\x00\x12/\n\rfunction_call\x18\x0c \x01(\x0b\x32\x16.baton.v1.FunctionCallH\x00\x12<\n\x14\x66unction_call_output\x18\r \x01(\x0b\x32\x1c.baton.v1.FunctionCallOutputH\x00\x12&\n\x06hosted\x18\x12 \x01(\x0b\x32\x14.baton.v1.HostedItemH\x00\x42\x06\n\x04itemB\x0f\n\r_output_indexJ\x04\x08\x03\x10\x04J\x04\x08\t\x10\nJ\x04\x08\x0e\x10\x12J\x04\x08\x13\x10\x1e\"\\\n\x07Message\x12#\n\x04role\x18\x01 \x01(\x0e\x32\x15.baton.v1.MessageRole\x12&\n\x07\x63ontent\x18\x02 \x03(\x0b\x32\x15.baton.v1.ContentPartJ\x04\x08\x03\x10\x04\"\xe3\x01\n\x0b\x43ontentPart\x12\x0e\n\x04text\x18\x01 \x01(\tH\x00\x12$\n\x05image\x18\x02 \x01(\x0b\x32\x13.baton.v1.ImagePartH\x00\x12\"\n\x04\x66ile\x18\x03 \x01(\x0b\x32\x12.baton.v1.FilePartH\x00\x12\x11\n\x07refusal\x18\x04 \x01(\tH\x00\x12)\n\x0comitted_text\x18\x05 \x01(\x0b\x32\x11.baton.v1.OmittedH\x00\x12\x14\n\nother_json\x18\x06 \x01(\tH\x00\x12\x18\n\x10\x61nnotations_json\x18\n \x01(\tB\x06\n\x04partJ\x04\x08\x07\x10\n\"4\n\x0c\x43ontentParts\x12$\n\x05parts\x18\x01 \x03(\x0b\x32\x15.baton.v1.ContentPart\"q\n\tImagePart\x12\r\n\x03url\x18\x01 \x01(\tH\x00\x12\x11\n\x07\x66ile_id\x18\x02 \x01(\tH\x00\x12(\n\x0bomitted_url\x18\x03 \x01(\x0b\x32\x11.baton.v1.OmittedH\x00\x12\x0e\n\x06\x64\x65tail\x18\x04 \x01(\tB\x08\n\x06source\"r\n\x08\x46ilePart\x12\r\n\x03url\x18\x01 \x01(\tH\x00\x12\x11\n\x07\x66ile_id\x18\x02 \x01(\tH\x00\x12(\n\x0bomitted_url\x18\x03 \x01(\x0b\x32\x11.baton.v1.OmittedH\x00\x12\x10\n\x08\x66ilename\x18\x04 \x01(\tB\x08\n\x06source\"0\n\x07Omitted\x12\x15\n\romitted_bytes\x18\x01 \x01(\x03\x12\x0e\n\x06sha256\x18\x02 \x01(\t\"H\n\tReasoning\x12\x0f\n\x07summary\x18\x01 \x03(\t\x12\x19\n\x11\x65ncrypted_content\x18\x02 \x01(\t\x12\x0f\n\x07\x63ontent\x18\x03 \x03(\t\"\xa3\x01\n\x0c\x46unctionCall\x12\x0f\n\x07\x63\x61ll_id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x16\n\x0e\x61rguments_json\x18\x04 \x01(\t\x12,\n\x11\x61rguments_omitted\x18\x05 \x01(\x0b\x32\x11.baton.v1.Omitted\x12\x15\n\rmodel_call_id\x18\x06 \x01(\t\x12\x17\n\x0fidempotency_key\x18\x07 \x01(\t\"\xe0\x01\n\x12\x46unctionCallOutput\x12\x0f\n\x07\x63\x61ll_id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12%\n\x06output\x18\x03 \x03(\x0b\x32\x15.baton.v1.ContentPart\x12(\n\nsettlement\x18\x04 \x01(\x0e\x32\x14.baton.v1.Settlement\x12\x0f\n\x07\x61ttempt\x18\x05 \x01(\x05\x12\x11\n\tworker_id\x18\x06 \x01(\t\x12\x1e\n\x05\x65rror\x18\x07 \x01(\x0b\x32\x0f.baton.v1.Error\x12\x16\n\x0ejoined_call_id\x18\x08 \x01(\t\"V\n\nHostedItem\x12\x0c\n\x04type\x18\x01 \x01(\t\x12\x11\n\titem_json\x18\x02 \x01(\t\x12\'\n\x0citem_omitted\x18\x03 \x01(\x0b\x32\x11.baton.v1.Omitted\"\x93\x01\n\x05Usage\x12\x10\n\x08requests\x18\x01 \x01(\x03\x12\x14\n\x0cinput_tokens\x18\x02 \x01(\x03\x12\x1b\n\x13\x63\x61\x63hed_input_tokens\x18\x03 \x01(\x03\x12\x15\n\routput_tokens\x18\x04 \x01(\x03\x12\x18\n\x10reasoning_tokens\x18\x05 \x01(\x03\x12\x14\n\x0ctotal_tokens\x18\x06 \x01(\x03*\xaf\x01\n\nItemStatus\x12\x1b\n\x17ITEM_STATUS_UNSPECIFIED\x10\x00\x12\x1b\n\x17ITEM_STATUS_IN_PROGRESS\x10\x01\x12\x19\n\x15ITEM_STATUS_COMPLETED\x10\x02\x12\x1a\n\x16ITEM_STATUS_INCOMPLETE\x10\x03\x12\x16\n\x12ITEM_STATUS_FAILED\x10\x04\x12\x18\n\x14ITEM_STATUS_REJECTED\x10\x05*\x93\x01\n\x0bMessageRole\x12\x1c\n\x18MESSAGE_ROLE_UNSPECIFIED\x10\x00\x12\x15\n\x11MESSAGE_ROLE_USER\x10\x01\x12\x1a\n\x16MESSAGE_ROLE_ASSISTANT\x10\x02\x12\x1a\n\x16MESSAGE_ROLE_DEVELOPER\x10\x03\x12\x17\n\x13MESSAGE_ROLE_SYSTEM\x10\x04*\xb4\x02\n\nSettlement\x12\x1a\n\x16SETTLEMENT_UNSPECIFIED\x10\x00\x12\x15\n\x11SETTLEMENT_OUTPUT\x10\x01\x12\x16\n\x12SETTLEMENT_FAILURE\x10\x02\x12\x14\n\x10SETTLEMENT_CRASH\x10\x03\x12\x1d\n\x19SETTLEMENT_OUTSIDE_OUTPUT\x10\x04\x12\x1e\n\x1aSETTLEMENT_OUTSIDE_FAILURE\x10\x05\x12\x16\n\x12SETTLEMENT_TIMEOUT\x10\x08\x12\x16\n\x12SETTLEMENT_EXPIRED\x10\t\x12\x18\n\x14SETTLEMENT_CANCELLED\x10\n\x12 \n\x1cSETTLEMENT_ARGUMENTS_INVALID\x10\x0b\x12\x1a\n\x16SETTLEMENT_WORKER_LOST\x10\rb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x13\x62\x61ton/v1/item.proto\x12\x08\x62\x61ton.v1\x1a\x14\x62\x61ton/v1/error.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xcb\x04\n\x04Item\x12\x0f\n\x07item_id\x18\x01 \x01(\t\x12\x0f\n\x07turn_id\x18\x02 \x01(\t\x12\x10\n\x08run_path\x18\x03 \x03(\t\x12\r\n\x05\x61gent\x18\x04 \x01(\t\x12$\n\x06status\x18\x05 \x01(\x0e\x32\x14.baton.v1.ItemStatus\x12.\n\ncreated_at\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x19\n\x0coutput_index\x18\x07 \x01(\x05H\x01\x88\x01\x01\x12\x15\n\rmodel_item_id\x18\x08 \x01(\t\x12$\n\x07message\x18\n \x01(\x0b\x32\x11.baton.v1.MessageH\x00\x12(\n\treasoning\x18\x0b \x01(\x0b\x32\x13.baton.v1.ReasoningH\x00\x12/\n\rfunction_call\x18\x0c \x01(\x0b\x32\x16.baton.v1.FunctionCallH\x00\x12<\n\x14\x66unction_call_output\x18\r \x01(\x0b\x32\x1c.baton.v1.FunctionCallOutputH\x00\x12-\n\x0chandoff_call\x18\x0e \x01(\x0b\x32\x15.baton.v1.HandoffCallH\x00\x12\x31\n\x0ehandoff_output\x18\x0f \x01(\x0b\x32\x17.baton.v1.HandoffOutputH\x00\x12&\n\x06hosted\x18\x12 \x01(\x0b\x32\x14.baton.v1.HostedItemH\x00\x42\x06\n\x04itemB\x0f\n\r_output_indexJ\x04\x08\t\x10\nJ\x04\x08\x10\x10\x11J\x04\x08\x11\x10\x12J\x04\x08\x13\x10\x1e\"\\\n\x07Message\x12#\n\x04role\x18\x01 \x01(\x0e\x32\x15.baton.v1.MessageRole\x12&\n\x07\x63ontent\x18\x02 \x03(\x0b\x32\x15.baton.v1.ContentPartJ\x04\x08\x03\x10\x04\"\xe3\x01\n\x0b\x43ontentPart\x12\x0e\n\x04text\x18\x01 \x01(\tH\x00\x12$\n\x05image\x18\x02 \x01(\x0b\x32\x13.baton.v1.ImagePartH\x00\x12\"\n\x04\x66ile\x18\x03 \x01(\x0b\x32\x12.baton.v1.FilePartH\x00\x12\x11\n\x07refusal\x18\x04 \x01(\tH\x00\x12)\n\x0comitted_text\x18\x05 \x01(\x0b\x32\x11.baton.v1.OmittedH\x00\x12\x14\n\nother_json\x18\x06 \x01(\tH\x00\x12\x18\n\x10\x61nnotations_json\x18\n \x01(\tB\x06\n\x04partJ\x04\x08\x07\x10\n\"4\n\x0c\x43ontentParts\x12$\n\x05parts\x18\x01 \x03(\x0b\x32\x15.baton.v1.ContentPart\"q\n\tImagePart\x12\r\n\x03url\x18\x01 \x01(\tH\x00\x12\x11\n\x07\x66ile_id\x18\x02 \x01(\tH\x00\x12(\n\x0bomitted_url\x18\x03 \x01(\x0b\x32\x11.baton.v1.OmittedH\x00\x12\x0e\n\x06\x64\x65tail\x18\x04 \x01(\tB\x08\n\x06source\"r\n\x08\x46ilePart\x12\r\n\x03url\x18\x01 \x01(\tH\x00\x12\x11\n\x07\x66ile_id\x18\x02 \x01(\tH\x00\x12(\n\x0bomitted_url\x18\x03 \x01(\x0b\x32\x11.baton.v1.OmittedH\x00\x12\x10\n\x08\x66ilename\x18\x04 \x01(\tB\x08\n\x06source\"0\n\x07Omitted\x12\x15\n\romitted_bytes\x18\x01 \x01(\x03\x12\x0e\n\x06sha256\x18\x02 \x01(\t\"H\n\tReasoning\x12\x0f\n\x07summary\x18\x01 \x03(\t\x12\x19\n\x11\x65ncrypted_content\x18\x02 \x01(\t\x12\x0f\n\x07\x63ontent\x18\x03 \x03(\t\"\xa3\x01\n\x0c\x46unctionCall\x12\x0f\n\x07\x63\x61ll_id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x16\n\x0e\x61rguments_json\x18\x04 \x01(\t\x12,\n\x11\x61rguments_omitted\x18\x05 \x01(\x0b\x32\x11.baton.v1.Omitted\x12\x15\n\rmodel_call_id\x18\x06 \x01(\t\x12\x17\n\x0fidempotency_key\x18\x07 \x01(\t\"\xfa\x01\n\x12\x46unctionCallOutput\x12\x0f\n\x07\x63\x61ll_id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12%\n\x06output\x18\x03 \x03(\x0b\x32\x15.baton.v1.ContentPart\x12(\n\nsettlement\x18\x04 \x01(\x0e\x32\x14.baton.v1.Settlement\x12\x0f\n\x07\x61ttempt\x18\x05 \x01(\x05\x12\x11\n\tworker_id\x18\x06 \x01(\t\x12\x1e\n\x05\x65rror\x18\x07 \x01(\x0b\x32\x0f.baton.v1.Error\x12\x16\n\x0ejoined_call_id\x18\x08 \x01(\t\x12\x18\n\x10\x63ustom_data_json\x18\t \x01(\t\"r\n\x0bHandoffCall\x12\x0f\n\x07\x63\x61ll_id\x18\x01 \x01(\t\x12\x11\n\ttool_name\x18\x02 \x01(\t\x12\x10\n\x08to_agent\x18\x03 \x01(\t\x12\x16\n\x0e\x61rguments_json\x18\x04 \x01(\t\x12\x15\n\rmodel_call_id\x18\x05 \x01(\t\"V\n\rHandoffOutput\x12\x0f\n\x07\x63\x61ll_id\x18\x01 \x01(\t\x12\x12\n\nfrom_agent\x18\x02 \x01(\t\x12\x10\n\x08to_agent\x18\x03 \x01(\t\x12\x0e\n\x06output\x18\x04 \x01(\t\"V\n\nHostedItem\x12\x0c\n\x04type\x18\x01 \x01(\t\x12\x11\n\titem_json\x18\x02 \x01(\t\x12\'\n\x0citem_omitted\x18\x03 \x01(\x0b\x32\x11.baton.v1.Omitted\"\xa5\x01\n\x05Usage\x12\x10\n\x08requests\x18\x01 \x01(\x03\x12\x14\n\x0cinput_tokens\x18\x02 \x01(\x03\x12\x1b\n\x13\x63\x61\x63hed_input_tokens\x18\x03 \x01(\x03\x12\x15\n\routput_tokens\x18\x04 \x01(\x03\x12\x18\n\x10reasoning_tokens\x18\x05 \x01(\x03\x12\x14\n\x0ctotal_tokens\x18\x06 \x01(\x03\x12\x10\n\x08raw_json\x18\x07 \x01(\t*\xaf\x01\n\nItemStatus\x12\x1b\n\x17ITEM_STATUS_UNSPECIFIED\x10\x00\x12\x1b\n\x17ITEM_STATUS_IN_PROGRESS\x10\x01\x12\x19\n\x15ITEM_STATUS_COMPLETED\x10\x02\x12\x1a\n\x16ITEM_STATUS_INCOMPLETE\x10\x03\x12\x16\n\x12ITEM_STATUS_FAILED\x10\x04\x12\x18\n\x14ITEM_STATUS_REJECTED\x10\x05*\x93\x01\n\x0bMessageRole\x12\x1c\n\x18MESSAGE_ROLE_UNSPECIFIED\x10\x00\x12\x15\n\x11MESSAGE_ROLE_USER\x10\x01\x12\x1a\n\x16MESSAGE_ROLE_ASSISTANT\x10\x02\x12\x1a\n\x16MESSAGE_ROLE_DEVELOPER\x10\x03\x12\x17\n\x13MESSAGE_ROLE_SYSTEM\x10\x04*\xb4\x03\n\nSettlement\x12\x1a\n\x16SETTLEMENT_UNSPECIFIED\x10\x00\x12\x15\n\x11SETTLEMENT_OUTPUT\x10\x01\x12\x16\n\x12SETTLEMENT_FAILURE\x10\x02\x12\x14\n\x10SETTLEMENT_CRASH\x10\x03\x12\x1d\n\x19SETTLEMENT_OUTSIDE_OUTPUT\x10\x04\x12\x1e\n\x1aSETTLEMENT_OUTSIDE_FAILURE\x10\x05\x12\x17\n\x13SETTLEMENT_REJECTED\x10\x06\x12\x18\n\x14SETTLEMENT_GUARDRAIL\x10\x07\x12\x16\n\x12SETTLEMENT_TIMEOUT\x10\x08\x12\x16\n\x12SETTLEMENT_EXPIRED\x10\t\x12\x18\n\x14SETTLEMENT_CANCELLED\x10\n\x12 \n\x1cSETTLEMENT_ARGUMENTS_INVALID\x10\x0b\x12\x18\n\x14SETTLEMENT_NOT_FOUND\x10\x0c\x12\x1a\n\x16SETTLEMENT_WORKER_LOST\x10\r\x12\x19\n\x15SETTLEMENT_NESTED_RUN\x10\x0e\x12\x16\n\x12SETTLEMENT_BLOCKED\x10\x0f\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'baton.v1.item_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_ITEMSTATUS']._serialized_start=1927
-  _globals['_ITEMSTATUS']._serialized_end=2102
-  _globals['_MESSAGEROLE']._serialized_start=2105
-  _globals['_MESSAGEROLE']._serialized_end=2252
-  _globals['_SETTLEMENT']._serialized_start=2255
-  _globals['_SETTLEMENT']._serialized_end=2563
+  _globals['_ITEMSTATUS']._serialized_start=2291
+  _globals['_ITEMSTATUS']._serialized_end=2466
+  _globals['_MESSAGEROLE']._serialized_start=2469
+  _globals['_MESSAGEROLE']._serialized_end=2616
+  _globals['_SETTLEMENT']._serialized_start=2619
+  _globals['_SETTLEMENT']._serialized_end=3055
   _globals['_ITEM']._serialized_start=89
-  _globals['_ITEM']._serialized_end=560
-  _globals['_MESSAGE']._serialized_start=562
-  _globals['_MESSAGE']._serialized_end=654
-  _globals['_CONTENTPART']._serialized_start=657
-  _globals['_CONTENTPART']._serialized_end=884
-  _globals['_CONTENTPARTS']._serialized_start=886
-  _globals['_CONTENTPARTS']._serialized_end=938
-  _globals['_IMAGEPART']._serialized_start=940
-  _globals['_IMAGEPART']._serialized_end=1053
-  _globals['_FILEPART']._serialized_start=1055
-  _globals['_FILEPART']._serialized_end=1169
-  _globals['_OMITTED']._serialized_start=1171
-  _globals['_OMITTED']._serialized_end=1219
-  _globals['_REASONING']._serialized_start=1221
-  _globals['_REASONING']._serialized_end=1293
-  _globals['_FUNCTIONCALL']._serialized_start=1296
-  _globals['_FUNCTIONCALL']._serialized_end=1459
-  _globals['_FUNCTIONCALLOUTPUT']._serialized_start=1462
-  _globals['_FUNCTIONCALLOUTPUT']._serialized_end=1686
-  _globals['_HOSTEDITEM']._serialized_start=1688
-  _globals['_HOSTEDITEM']._serialized_end=1774
-  _globals['_USAGE']._serialized_start=1777
-  _globals['_USAGE']._serialized_end=1924
+  _globals['_ITEM']._serialized_end=676
+  _globals['_MESSAGE']._serialized_start=678
+  _globals['_MESSAGE']._serialized_end=770
+  _globals['_CONTENTPART']._serialized_start=773
+  _globals['_CONTENTPART']._serialized_end=1000
+  _globals['_CONTENTPARTS']._serialized_start=1002
+  _globals['_CONTENTPARTS']._serialized_end=1054
+  _globals['_IMAGEPART']._serialized_start=1056
+  _globals['_IMAGEPART']._serialized_end=1169
+  _globals['_FILEPART']._serialized_start=1171
+  _globals['_FILEPART']._serialized_end=1285
+  _globals['_OMITTED']._serialized_start=1287
+  _globals['_OMITTED']._serialized_end=1335
+  _globals['_REASONING']._serialized_start=1337
+  _globals['_REASONING']._serialized_end=1409
+  _globals['_FUNCTIONCALL']._serialized_start=1412
+  _globals['_FUNCTIONCALL']._serialized_end=1575
+  _globals['_FUNCTIONCALLOUTPUT']._serialized_start=1578
+  _globals['_FUNCTIONCALLOUTPUT']._serialized_end=1828
+  _globals['_HANDOFFCALL']._serialized_start=1830
+  _globals['_HANDOFFCALL']._serialized_end=1944
+  _globals['_HANDOFFOUTPUT']._serialized_start=1946
+  _globals['_HANDOFFOUTPUT']._serialized_end=2032
+  _globals['_HOSTEDITEM']._serialized_start=2034
+  _globals['_HOSTEDITEM']._serialized_end=2120
+  _globals['_USAGE']._serialized_start=2123
+  _globals['_USAGE']._serialized_end=2288
 # @@protoc_insertion_point(module_scope)

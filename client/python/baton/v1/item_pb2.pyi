@@ -115,6 +115,10 @@ class _SettlementEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Settlement
     """A tool_result from outside that says success."""
     SETTLEMENT_OUTSIDE_FAILURE: _Settlement.ValueType  # 5
     """A tool_result from outside that says failure."""
+    SETTLEMENT_REJECTED: _Settlement.ValueType  # 6
+    """A person or an expiry rejected it. The handler was not called."""
+    SETTLEMENT_GUARDRAIL: _Settlement.ValueType  # 7
+    """A tool guardrail put its text in place of the output."""
     SETTLEMENT_TIMEOUT: _Settlement.ValueType  # 8
     """The function's timeout passed."""
     SETTLEMENT_EXPIRED: _Settlement.ValueType  # 9
@@ -125,8 +129,14 @@ class _SettlementEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Settlement
     """
     SETTLEMENT_ARGUMENTS_INVALID: _Settlement.ValueType  # 11
     """The arguments were no JSON or broke the schema. The handler was not called."""
+    SETTLEMENT_NOT_FOUND: _Settlement.ValueType  # 12
+    """The agent has no such function. The handler was not called."""
     SETTLEMENT_WORKER_LOST: _Settlement.ValueType  # 13
     """Every allowed attempt lost its worker."""
+    SETTLEMENT_NESTED_RUN: _Settlement.ValueType  # 14
+    """A nested run's output."""
+    SETTLEMENT_BLOCKED: _Settlement.ValueType  # 15
+    """An output guardrail held the output back after it had ended the turn."""
 
 class Settlement(_Settlement, metaclass=_SettlementEnumTypeWrapper):
     """What settled a call."""
@@ -143,6 +153,10 @@ SETTLEMENT_OUTSIDE_OUTPUT: Settlement.ValueType  # 4
 """A tool_result from outside that says success."""
 SETTLEMENT_OUTSIDE_FAILURE: Settlement.ValueType  # 5
 """A tool_result from outside that says failure."""
+SETTLEMENT_REJECTED: Settlement.ValueType  # 6
+"""A person or an expiry rejected it. The handler was not called."""
+SETTLEMENT_GUARDRAIL: Settlement.ValueType  # 7
+"""A tool guardrail put its text in place of the output."""
 SETTLEMENT_TIMEOUT: Settlement.ValueType  # 8
 """The function's timeout passed."""
 SETTLEMENT_EXPIRED: Settlement.ValueType  # 9
@@ -153,8 +167,14 @@ history stays well formed.
 """
 SETTLEMENT_ARGUMENTS_INVALID: Settlement.ValueType  # 11
 """The arguments were no JSON or broke the schema. The handler was not called."""
+SETTLEMENT_NOT_FOUND: Settlement.ValueType  # 12
+"""The agent has no such function. The handler was not called."""
 SETTLEMENT_WORKER_LOST: Settlement.ValueType  # 13
 """Every allowed attempt lost its worker."""
+SETTLEMENT_NESTED_RUN: Settlement.ValueType  # 14
+"""A nested run's output."""
+SETTLEMENT_BLOCKED: Settlement.ValueType  # 15
+"""An output guardrail held the output back after it had ended the turn."""
 Global___Settlement: _TypeAlias = Settlement  # noqa: Y015
 
 @_typing.final
@@ -168,6 +188,7 @@ class Item(_message.Message):
 
     ITEM_ID_FIELD_NUMBER: _builtins.int
     TURN_ID_FIELD_NUMBER: _builtins.int
+    RUN_PATH_FIELD_NUMBER: _builtins.int
     AGENT_FIELD_NUMBER: _builtins.int
     STATUS_FIELD_NUMBER: _builtins.int
     CREATED_AT_FIELD_NUMBER: _builtins.int
@@ -177,6 +198,8 @@ class Item(_message.Message):
     REASONING_FIELD_NUMBER: _builtins.int
     FUNCTION_CALL_FIELD_NUMBER: _builtins.int
     FUNCTION_CALL_OUTPUT_FIELD_NUMBER: _builtins.int
+    HANDOFF_CALL_FIELD_NUMBER: _builtins.int
+    HANDOFF_OUTPUT_FIELD_NUMBER: _builtins.int
     HOSTED_FIELD_NUMBER: _builtins.int
     item_id: _builtins.str
     """Opaque, `item_…`, unique in the tenant. Sorts by time."""
@@ -194,6 +217,10 @@ class Item(_message.Message):
     """The id that it has at the model's API, under which it goes back there. Empty:
     none.
     """
+    @_builtins.property
+    def run_path(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The calls that enclose it, outermost first. Empty: the turn's own run."""
+
     @_builtins.property
     def created_at(self) -> _timestamp_pb2.Timestamp:
         """When it was recorded, by the store's clock. Absent inside an event, whose own
@@ -217,6 +244,14 @@ class Item(_message.Message):
         """What came of it."""
 
     @_builtins.property
+    def handoff_call(self) -> Global___HandoffCall:
+        """The model hands over to another agent."""
+
+    @_builtins.property
+    def handoff_output(self) -> Global___HandoffOutput:
+        """The answer that the model is shown for the handover."""
+
+    @_builtins.property
     def hosted(self) -> Global___HostedItem:
         """A tool that runs at the model's provider, or an item type that Baton keeps
         without reading it.
@@ -227,6 +262,7 @@ class Item(_message.Message):
         *,
         item_id: _builtins.str = ...,
         turn_id: _builtins.str = ...,
+        run_path: _abc.Iterable[_builtins.str] | None = ...,
         agent: _builtins.str = ...,
         status: Global___ItemStatus.ValueType = ...,
         created_at: _timestamp_pb2.Timestamp | None = ...,
@@ -236,15 +272,17 @@ class Item(_message.Message):
         reasoning: Global___Reasoning | None = ...,
         function_call: Global___FunctionCall | None = ...,
         function_call_output: Global___FunctionCallOutput | None = ...,
+        handoff_call: Global___HandoffCall | None = ...,
+        handoff_output: Global___HandoffOutput | None = ...,
         hosted: Global___HostedItem | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_output_index", b"_output_index", "created_at", b"created_at", "function_call", b"function_call", "function_call_output", b"function_call_output", "hosted", b"hosted", "item", b"item", "message", b"message", "output_index", b"output_index", "reasoning", b"reasoning"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_output_index", b"_output_index", "created_at", b"created_at", "function_call", b"function_call", "function_call_output", b"function_call_output", "handoff_call", b"handoff_call", "handoff_output", b"handoff_output", "hosted", b"hosted", "item", b"item", "message", b"message", "output_index", b"output_index", "reasoning", b"reasoning"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_output_index", b"_output_index", "agent", b"agent", "created_at", b"created_at", "function_call", b"function_call", "function_call_output", b"function_call_output", "hosted", b"hosted", "item", b"item", "item_id", b"item_id", "message", b"message", "model_item_id", b"model_item_id", "output_index", b"output_index", "reasoning", b"reasoning", "status", b"status", "turn_id", b"turn_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_output_index", b"_output_index", "agent", b"agent", "created_at", b"created_at", "function_call", b"function_call", "function_call_output", b"function_call_output", "handoff_call", b"handoff_call", "handoff_output", b"handoff_output", "hosted", b"hosted", "item", b"item", "item_id", b"item_id", "message", b"message", "model_item_id", b"model_item_id", "output_index", b"output_index", "reasoning", b"reasoning", "run_path", b"run_path", "status", b"status", "turn_id", b"turn_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__output_index: _TypeAlias = _typing.Literal["output_index"]  # noqa: Y015
     _WhichOneofArgType__output_index: _TypeAlias = _typing.Literal["_output_index", b"_output_index"]  # noqa: Y015
-    _WhichOneofReturnType_item: _TypeAlias = _typing.Literal["message", "reasoning", "function_call", "function_call_output", "hosted"]  # noqa: Y015
+    _WhichOneofReturnType_item: _TypeAlias = _typing.Literal["message", "reasoning", "function_call", "function_call_output", "handoff_call", "handoff_output", "hosted"]  # noqa: Y015
     _WhichOneofArgType_item: _TypeAlias = _typing.Literal["item", b"item"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__output_index) -> _WhichOneofReturnType__output_index | None: ...
@@ -567,6 +605,7 @@ class FunctionCallOutput(_message.Message):
     WORKER_ID_FIELD_NUMBER: _builtins.int
     ERROR_FIELD_NUMBER: _builtins.int
     JOINED_CALL_ID_FIELD_NUMBER: _builtins.int
+    CUSTOM_DATA_JSON_FIELD_NUMBER: _builtins.int
     call_id: _builtins.str
     """The call that it settles."""
     name: _builtins.str
@@ -580,6 +619,10 @@ class FunctionCallOutput(_message.Message):
     joined_call_id: _builtins.str
     """A call of this session whose result was taken, because both have the same
     idempotency key. Empty: none.
+    """
+    custom_data_json: _builtins.str
+    """An object of the application's own, made by a custom-data hook. Never shown
+    to the model. Empty: none.
     """
     @_builtins.property
     def output(self) -> _containers.RepeatedCompositeFieldContainer[Global___ContentPart]:
@@ -602,14 +645,91 @@ class FunctionCallOutput(_message.Message):
         worker_id: _builtins.str = ...,
         error: _error_pb2.Error | None = ...,
         joined_call_id: _builtins.str = ...,
+        custom_data_json: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["error", b"error"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "call_id", b"call_id", "error", b"error", "joined_call_id", b"joined_call_id", "name", b"name", "output", b"output", "settlement", b"settlement", "worker_id", b"worker_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "call_id", b"call_id", "custom_data_json", b"custom_data_json", "error", b"error", "joined_call_id", b"joined_call_id", "name", b"name", "output", b"output", "settlement", b"settlement", "worker_id", b"worker_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___FunctionCallOutput: _TypeAlias = FunctionCallOutput  # noqa: Y015
+
+@_typing.final
+class HandoffCall(_message.Message):
+    """The model hands over to another agent."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CALL_ID_FIELD_NUMBER: _builtins.int
+    TOOL_NAME_FIELD_NUMBER: _builtins.int
+    TO_AGENT_FIELD_NUMBER: _builtins.int
+    ARGUMENTS_JSON_FIELD_NUMBER: _builtins.int
+    MODEL_CALL_ID_FIELD_NUMBER: _builtins.int
+    call_id: _builtins.str
+    """Opaque, `call_…`, unique in the tenant."""
+    tool_name: _builtins.str
+    """Name of the tool that the model called, for example transfer_to_billing."""
+    to_agent: _builtins.str
+    """Name of the agent that receives."""
+    arguments_json: _builtins.str
+    """The model's argument text, byte for byte. Empty or "{}" without an input
+    schema.
+    """
+    model_call_id: _builtins.str
+    """The id that the model gave the call, under which it goes back there."""
+    def __init__(
+        self,
+        *,
+        call_id: _builtins.str = ...,
+        tool_name: _builtins.str = ...,
+        to_agent: _builtins.str = ...,
+        arguments_json: _builtins.str = ...,
+        model_call_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["arguments_json", b"arguments_json", "call_id", b"call_id", "model_call_id", b"model_call_id", "to_agent", b"to_agent", "tool_name", b"tool_name"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___HandoffCall: _TypeAlias = HandoffCall  # noqa: Y015
+
+@_typing.final
+class HandoffOutput(_message.Message):
+    """The answer to a HandoffCall."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CALL_ID_FIELD_NUMBER: _builtins.int
+    FROM_AGENT_FIELD_NUMBER: _builtins.int
+    TO_AGENT_FIELD_NUMBER: _builtins.int
+    OUTPUT_FIELD_NUMBER: _builtins.int
+    call_id: _builtins.str
+    """The call that it answers."""
+    from_agent: _builtins.str
+    """Name of the agent that gave."""
+    to_agent: _builtins.str
+    """Name of the agent that received. Empty: the handoff was ignored, because
+    another one of the same round won.
+    """
+    output: _builtins.str
+    """What the model is told."""
+    def __init__(
+        self,
+        *,
+        call_id: _builtins.str = ...,
+        from_agent: _builtins.str = ...,
+        to_agent: _builtins.str = ...,
+        output: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["call_id", b"call_id", "from_agent", b"from_agent", "output", b"output", "to_agent", b"to_agent"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___HandoffOutput: _TypeAlias = HandoffOutput  # noqa: Y015
 
 @_typing.final
 class HostedItem(_message.Message):
@@ -657,8 +777,9 @@ class Usage(_message.Message):
     OUTPUT_TOKENS_FIELD_NUMBER: _builtins.int
     REASONING_TOKENS_FIELD_NUMBER: _builtins.int
     TOTAL_TOKENS_FIELD_NUMBER: _builtins.int
+    RAW_JSON_FIELD_NUMBER: _builtins.int
     requests: _builtins.int
-    """Model requests that were answered."""
+    """Model requests, failed ones included."""
     input_tokens: _builtins.int
     """Tokens read, cached ones included."""
     cached_input_tokens: _builtins.int
@@ -669,6 +790,10 @@ class Usage(_message.Message):
     """Of output_tokens, those spent on reasoning."""
     total_tokens: _builtins.int
     """input_tokens plus output_tokens, unless the provider says otherwise."""
+    raw_json: _builtins.str
+    """The provider's own usage object, where ModelSettings asks for it. Per round
+    only. Empty: none.
+    """
     def __init__(
         self,
         *,
@@ -678,10 +803,11 @@ class Usage(_message.Message):
         output_tokens: _builtins.int = ...,
         reasoning_tokens: _builtins.int = ...,
         total_tokens: _builtins.int = ...,
+        raw_json: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cached_input_tokens", b"cached_input_tokens", "input_tokens", b"input_tokens", "output_tokens", b"output_tokens", "reasoning_tokens", b"reasoning_tokens", "requests", b"requests", "total_tokens", b"total_tokens"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cached_input_tokens", b"cached_input_tokens", "input_tokens", b"input_tokens", "output_tokens", b"output_tokens", "raw_json", b"raw_json", "reasoning_tokens", b"reasoning_tokens", "requests", b"requests", "total_tokens", b"total_tokens"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -26,7 +26,7 @@ from baton.v1 import agent_pb2 as baton_dot_v1_dot_agent__pb2
 from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19\x62\x61ton/v1/run_config.proto\x12\x08\x62\x61ton.v1\x1a\x14\x62\x61ton/v1/agent.proto\x1a\x1egoogle/protobuf/duration.proto\"\xce\x03\n\tRunConfig\x12\x16\n\tmax_turns\x18\x01 \x01(\x05H\x00\x88\x01\x01\x12\x17\n\x0funlimited_turns\x18\x02 \x01(\x08\x12\r\n\x05model\x18\x03 \x01(\t\x12/\n\x0emodel_settings\x18\x05 \x01(\x0b\x32\x17.baton.v1.ModelSettings\x12\"\n\x07history\x18\x06 \x01(\x0b\x32\x11.baton.v1.History\x12-\n\x10input_guardrails\x18\x08 \x03(\x0b\x32\x13.baton.v1.Guardrail\x12\x32\n\x13model_input_filters\x18\r \x03(\x0b\x32\x15.baton.v1.InputFilter\x12\"\n\x07tracing\x18\x15 \x01(\x0b\x32\x11.baton.v1.Tracing\x12\x31\n\x0eunserved_grace\x18\x17 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x0e\n\x06scopes\x18\x18 \x03(\t\x12\x30\n\x0flifecycle_hooks\x18\x19 \x03(\x0b\x32\x17.baton.v1.LifecycleHookB\x0c\n\n_max_turnsJ\x04\x08\x04\x10\x05J\x04\x08\x07\x10\x08J\x04\x08\t\x10\rJ\x04\x08\x0e\x10\x15J\x04\x08\x16\x10\x17J\x04\x08\x1a\x10(\"@\n\x0bInputFilter\x12!\n\x04hook\x18\x01 \x01(\x0b\x32\x11.baton.v1.HookRefH\x00\x42\x08\n\x06\x66ilterJ\x04\x08\x02\x10\n\"b\n\rLifecycleHook\x12\x1f\n\x04hook\x18\x01 \x01(\x0b\x32\x11.baton.v1.HookRef\x12*\n\x07moments\x18\x02 \x03(\x0e\x32\x19.baton.v1.LifecycleMomentJ\x04\x08\x03\x10\x04\"u\n\x07History\x12+\n\x07session\x18\x01 \x01(\x0b\x32\x18.baton.v1.SessionHistoryH\x00\x12)\n\x06\x63\x61ller\x18\x02 \x01(\x0b\x32\x17.baton.v1.CallerHistoryH\x00\x42\x06\n\x04modeJ\x04\x08\x03\x10\x04J\x04\x08\x04\x10\x05\"\x16\n\x0eSessionHistoryJ\x04\x08\x01\x10\x02\"\x0f\n\rCallerHistory\"\xba\x01\n\x07Tracing\x12\x10\n\x08\x64isabled\x18\x01 \x01(\x08\x12\x15\n\rworkflow_name\x18\x03 \x01(\t\x12\x10\n\x08group_id\x18\x05 \x01(\t\x12\x31\n\x08metadata\x18\x06 \x03(\x0b\x32\x1f.baton.v1.Tracing.MetadataEntry\x1a/\n\rMetadataEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01J\x04\x08\x02\x10\x03J\x04\x08\x04\x10\x05J\x04\x08\x07\x10\x08*\x85\x02\n\x0fLifecycleMoment\x12 \n\x1cLIFECYCLE_MOMENT_UNSPECIFIED\x10\x00\x12 \n\x1cLIFECYCLE_MOMENT_AGENT_START\x10\x01\x12\x1e\n\x1aLIFECYCLE_MOMENT_AGENT_END\x10\x02\x12 \n\x1cLIFECYCLE_MOMENT_MODEL_START\x10\x03\x12\x1e\n\x1aLIFECYCLE_MOMENT_MODEL_END\x10\x04\x12#\n\x1fLIFECYCLE_MOMENT_FUNCTION_START\x10\x05\x12!\n\x1dLIFECYCLE_MOMENT_FUNCTION_END\x10\x06\"\x04\x08\x07\x10\x07\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19\x62\x61ton/v1/run_config.proto\x12\x08\x62\x61ton.v1\x1a\x14\x62\x61ton/v1/agent.proto\x1a\x1egoogle/protobuf/duration.proto\"\xd4\x08\n\tRunConfig\x12\x16\n\tmax_turns\x18\x01 \x01(\x05H\x00\x88\x01\x01\x12\x17\n\x0funlimited_turns\x18\x02 \x01(\x08\x12\r\n\x05model\x18\x03 \x01(\t\x12\x16\n\x0emodel_provider\x18\x04 \x01(\t\x12/\n\x0emodel_settings\x18\x05 \x01(\x0b\x32\x17.baton.v1.ModelSettings\x12\"\n\x07history\x18\x06 \x01(\x0b\x32\x11.baton.v1.History\x12(\n\rsession_input\x18\x07 \x01(\x0b\x32\x11.baton.v1.HookRef\x12-\n\x10input_guardrails\x18\x08 \x03(\x0b\x32\x13.baton.v1.Guardrail\x12.\n\x11output_guardrails\x18\t \x03(\x0b\x32\x13.baton.v1.Guardrail\x12\x34\n\x15handoff_input_filters\x18\n \x03(\x0b\x32\x15.baton.v1.InputFilter\x12!\n\x14nest_handoff_history\x18\x0b \x01(\x08H\x01\x88\x01\x01\x12\x31\n\x0fhandoff_history\x18\x0c \x01(\x0b\x32\x18.baton.v1.HandoffHistory\x12\x32\n\x13model_input_filters\x18\r \x03(\x0b\x32\x15.baton.v1.InputFilter\x12\x36\n\x12reasoning_item_ids\x18\x0e \x01(\x0e\x32\x1a.baton.v1.ReasoningItemIds\x12/\n\x0etool_execution\x18\x0f \x01(\x0b\x32\x17.baton.v1.ToolExecution\x12.\n\x0etool_not_found\x18\x10 \x01(\x0e\x32\x16.baton.v1.ToolNotFound\x12\x38\n\x13tool_name_collision\x18\x11 \x01(\x0e\x32\x1b.baton.v1.ToolNameCollision\x12\x32\n\x10tool_error_texts\x18\x12 \x01(\x0b\x32\x18.baton.v1.ToolErrorTexts\x12\x38\n\x13\x62locked_output_text\x18\x13 \x01(\x0b\x32\x1b.baton.v1.BlockedOutputText\x12/\n\x0e\x65rror_handlers\x18\x14 \x01(\x0b\x32\x17.baton.v1.ErrorHandlers\x12\"\n\x07tracing\x18\x15 \x01(\x0b\x32\x11.baton.v1.Tracing\x12\x31\n\x0eunserved_grace\x18\x17 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x0e\n\x06scopes\x18\x18 \x03(\t\x12\x30\n\x0flifecycle_hooks\x18\x19 \x03(\x0b\x32\x17.baton.v1.LifecycleHook\x12\x13\n\x0bstart_agent\x18\x1a \x01(\tB\x0c\n\n_max_turnsB\x17\n\x15_nest_handoff_historyJ\x04\x08\x16\x10\x17J\x04\x08\x1b\x10(\"\xfa\x01\n\x07History\x12+\n\x07session\x18\x01 \x01(\x0b\x32\x18.baton.v1.SessionHistoryH\x00\x12)\n\x06\x63\x61ller\x18\x02 \x01(\x0b\x32\x17.baton.v1.CallerHistoryH\x00\x12\x35\n\x0c\x63onversation\x18\x03 \x01(\x0b\x32\x1d.baton.v1.ConversationHistoryH\x00\x12-\n\x08response\x18\x04 \x01(\x0b\x32\x19.baton.v1.ResponseHistoryH\x00\x12)\n\x06stored\x18\x05 \x01(\x0b\x32\x17.baton.v1.StoredHistoryH\x00\x42\x06\n\x04mode\".\n\x0eSessionHistory\x12\x12\n\x05limit\x18\x01 \x01(\x05H\x00\x88\x01\x01\x42\x08\n\x06_limit\"\x0f\n\rCallerHistory\"O\n\rStoredHistory\x12 \n\x05store\x18\x01 \x01(\x0b\x32\x11.baton.v1.HookRef\x12\x12\n\x05limit\x18\x02 \x01(\x05H\x00\x88\x01\x01\x42\x08\n\x06_limit\"!\n\x13\x43onversationHistory\x12\n\n\x02id\x18\x01 \x01(\t\"4\n\x0fResponseHistory\x12\x13\n\x0bprevious_id\x18\x01 \x01(\t\x12\x0c\n\x04\x61uto\x18\x02 \x01(\x08\"]\n\x0eHandoffHistory\x12!\n\x06mapper\x18\x01 \x01(\x0b\x32\x11.baton.v1.HookRef\x12\x14\n\x0cstart_marker\x18\x02 \x01(\t\x12\x12\n\nend_marker\x18\x03 \x01(\t\"w\n\rToolExecution\x12%\n\x18max_function_concurrency\x18\x01 \x01(\x05H\x00\x88\x01\x01\x12\"\n\x1aguardrails_before_approval\x18\x02 \x01(\x08\x42\x1b\n\x19_max_function_concurrency\"|\n\x0eToolErrorTexts\x12\x1f\n\x04hook\x18\x01 \x01(\x0b\x32\x11.baton.v1.HookRef\x12\x19\n\x11\x61pproval_rejected\x18\x02 \x01(\t\x12\x16\n\x0etool_not_found\x18\x03 \x01(\t\x12\x16\n\x0etool_exception\x18\x04 \x01(\t\"U\n\x11\x42lockedOutputText\x12\x0e\n\x04text\x18\x01 \x01(\tH\x00\x12!\n\x04hook\x18\x02 \x01(\x0b\x32\x11.baton.v1.HookRefH\x00\x42\r\n\x0btext_source\"\x9f\x01\n\rErrorHandlers\x12)\n\tmax_turns\x18\x01 \x01(\x0b\x32\x16.baton.v1.ErrorHandler\x12-\n\rmodel_refusal\x18\x02 \x01(\x0b\x32\x16.baton.v1.ErrorHandler\x12\x34\n\x14invalid_final_output\x18\x03 \x01(\x0b\x32\x16.baton.v1.ErrorHandler\"\x9d\x01\n\x0c\x45rrorHandler\x12!\n\x04hook\x18\x01 \x01(\x0b\x32\x11.baton.v1.HookRefH\x00\x12\x10\n\x06output\x18\x02 \x01(\tH\x00\x12\x15\n\x0boutput_json\x18\x03 \x01(\tH\x00\x12\x1f\n\x12include_in_history\x18\x04 \x01(\x08H\x01\x88\x01\x01\x42\t\n\x07handlerB\x15\n\x13_include_in_history\"\xb2\x02\n\x07Tracing\x12\x10\n\x08\x64isabled\x18\x01 \x01(\x08\x12#\n\x16include_sensitive_data\x18\x02 \x01(\x08H\x00\x88\x01\x01\x12\x15\n\rworkflow_name\x18\x03 \x01(\t\x12\x10\n\x08trace_id\x18\x04 \x01(\t\x12\x10\n\x08group_id\x18\x05 \x01(\t\x12\x31\n\x08metadata\x18\x06 \x03(\x0b\x32\x1f.baton.v1.Tracing.MetadataEntry\x12\x1f\n\x12include_turn_spans\x18\x07 \x01(\x08H\x01\x88\x01\x01\x1a/\n\rMetadataEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x42\x19\n\x17_include_sensitive_dataB\x15\n\x13_include_turn_spans*t\n\x10ReasoningItemIds\x12\"\n\x1eREASONING_ITEM_IDS_UNSPECIFIED\x10\x00\x12\x1f\n\x1bREASONING_ITEM_IDS_PRESERVE\x10\x01\x12\x1b\n\x17REASONING_ITEM_IDS_OMIT\x10\x02*k\n\x0cToolNotFound\x12\x1e\n\x1aTOOL_NOT_FOUND_UNSPECIFIED\x10\x00\x12\x1c\n\x18TOOL_NOT_FOUND_FAIL_TURN\x10\x01\x12\x1d\n\x19TOOL_NOT_FOUND_TELL_MODEL\x10\x02*~\n\x11ToolNameCollision\x12#\n\x1fTOOL_NAME_COLLISION_UNSPECIFIED\x10\x00\x12!\n\x1dTOOL_NAME_COLLISION_LAST_WINS\x10\x01\x12!\n\x1dTOOL_NAME_COLLISION_FAIL_TURN\x10\x02\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -35,22 +35,40 @@ if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_TRACING_METADATAENTRY']._loaded_options = None
   _globals['_TRACING_METADATAENTRY']._serialized_options = b'8\001'
-  _globals['_LIFECYCLEMOMENT']._serialized_start=1074
-  _globals['_LIFECYCLEMOMENT']._serialized_end=1335
+  _globals['_REASONINGITEMIDS']._serialized_start=2752
+  _globals['_REASONINGITEMIDS']._serialized_end=2868
+  _globals['_TOOLNOTFOUND']._serialized_start=2870
+  _globals['_TOOLNOTFOUND']._serialized_end=2977
+  _globals['_TOOLNAMECOLLISION']._serialized_start=2979
+  _globals['_TOOLNAMECOLLISION']._serialized_end=3105
   _globals['_RUNCONFIG']._serialized_start=94
-  _globals['_RUNCONFIG']._serialized_end=556
-  _globals['_INPUTFILTER']._serialized_start=558
-  _globals['_INPUTFILTER']._serialized_end=622
-  _globals['_LIFECYCLEHOOK']._serialized_start=624
-  _globals['_LIFECYCLEHOOK']._serialized_end=722
-  _globals['_HISTORY']._serialized_start=724
-  _globals['_HISTORY']._serialized_end=841
-  _globals['_SESSIONHISTORY']._serialized_start=843
-  _globals['_SESSIONHISTORY']._serialized_end=865
-  _globals['_CALLERHISTORY']._serialized_start=867
-  _globals['_CALLERHISTORY']._serialized_end=882
-  _globals['_TRACING']._serialized_start=885
-  _globals['_TRACING']._serialized_end=1071
-  _globals['_TRACING_METADATAENTRY']._serialized_start=1006
-  _globals['_TRACING_METADATAENTRY']._serialized_end=1053
+  _globals['_RUNCONFIG']._serialized_end=1202
+  _globals['_HISTORY']._serialized_start=1205
+  _globals['_HISTORY']._serialized_end=1455
+  _globals['_SESSIONHISTORY']._serialized_start=1457
+  _globals['_SESSIONHISTORY']._serialized_end=1503
+  _globals['_CALLERHISTORY']._serialized_start=1505
+  _globals['_CALLERHISTORY']._serialized_end=1520
+  _globals['_STOREDHISTORY']._serialized_start=1522
+  _globals['_STOREDHISTORY']._serialized_end=1601
+  _globals['_CONVERSATIONHISTORY']._serialized_start=1603
+  _globals['_CONVERSATIONHISTORY']._serialized_end=1636
+  _globals['_RESPONSEHISTORY']._serialized_start=1638
+  _globals['_RESPONSEHISTORY']._serialized_end=1690
+  _globals['_HANDOFFHISTORY']._serialized_start=1692
+  _globals['_HANDOFFHISTORY']._serialized_end=1785
+  _globals['_TOOLEXECUTION']._serialized_start=1787
+  _globals['_TOOLEXECUTION']._serialized_end=1906
+  _globals['_TOOLERRORTEXTS']._serialized_start=1908
+  _globals['_TOOLERRORTEXTS']._serialized_end=2032
+  _globals['_BLOCKEDOUTPUTTEXT']._serialized_start=2034
+  _globals['_BLOCKEDOUTPUTTEXT']._serialized_end=2119
+  _globals['_ERRORHANDLERS']._serialized_start=2122
+  _globals['_ERRORHANDLERS']._serialized_end=2281
+  _globals['_ERRORHANDLER']._serialized_start=2284
+  _globals['_ERRORHANDLER']._serialized_end=2441
+  _globals['_TRACING']._serialized_start=2444
+  _globals['_TRACING']._serialized_end=2750
+  _globals['_TRACING_METADATAENTRY']._serialized_start=2653
+  _globals['_TRACING_METADATAENTRY']._serialized_end=2700
 # @@protoc_insertion_point(module_scope)

@@ -58,6 +58,7 @@ class RunRequest(_message.Message):
     TEXT_FIELD_NUMBER: _builtins.int
     MESSAGE_FIELD_NUMBER: _builtins.int
     ITEMS_JSON_FIELD_NUMBER: _builtins.int
+    CONTINUES_FIELD_NUMBER: _builtins.int
     RUN_CONFIG_FIELD_NUMBER: _builtins.int
     IF_BUSY_FIELD_NUMBER: _builtins.int
     CANCEL_ON_DISCONNECT_FIELD_NUMBER: _builtins.int
@@ -102,6 +103,10 @@ class RunRequest(_message.Message):
         """A user's message of parts."""
 
     @_builtins.property
+    def continues(self) -> _session_pb2.ContinueInput:
+        """Go on from an ended turn of the session; agent and run_config must be absent."""
+
+    @_builtins.property
     def run_config(self) -> _run_config_pb2.RunConfig:
         """Options of this turn; they win over the session's. Absent: those."""
 
@@ -126,6 +131,7 @@ class RunRequest(_message.Message):
         text: _builtins.str = ...,
         message: _session_pb2.MessageInput | None = ...,
         items_json: _builtins.str = ...,
+        continues: _session_pb2.ContinueInput | None = ...,
         run_config: _run_config_pb2.RunConfig | None = ...,
         if_busy: _session_pb2.IfBusy.ValueType = ...,
         cancel_on_disconnect: _builtins.bool = ...,
@@ -134,9 +140,9 @@ class RunRequest(_message.Message):
         max_message_bytes: _builtins.int = ...,
         with_next_items: _builtins.bool = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["agent", b"agent", "agent_ref", b"agent_ref", "agent_source", b"agent_source", "expires_after", b"expires_after", "items_json", b"items_json", "message", b"message", "new_input", b"new_input", "run_config", b"run_config", "session_id", b"session_id", "session_key", b"session_key", "session_source", b"session_source", "text", b"text"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["agent", b"agent", "agent_ref", b"agent_ref", "agent_source", b"agent_source", "continues", b"continues", "expires_after", b"expires_after", "items_json", b"items_json", "message", b"message", "new_input", b"new_input", "run_config", b"run_config", "session_id", b"session_id", "session_key", b"session_key", "session_source", b"session_source", "text", b"text"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["agent", b"agent", "agent_ref", b"agent_ref", "agent_source", b"agent_source", "cancel_on_disconnect", b"cancel_on_disconnect", "expires_after", b"expires_after", "if_busy", b"if_busy", "items_json", b"items_json", "max_message_bytes", b"max_message_bytes", "message", b"message", "metadata", b"metadata", "new_input", b"new_input", "request_id", b"request_id", "run_config", b"run_config", "session_id", b"session_id", "session_key", b"session_key", "session_source", b"session_source", "text", b"text", "with_next_items", b"with_next_items"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["agent", b"agent", "agent_ref", b"agent_ref", "agent_source", b"agent_source", "cancel_on_disconnect", b"cancel_on_disconnect", "continues", b"continues", "expires_after", b"expires_after", "if_busy", b"if_busy", "items_json", b"items_json", "max_message_bytes", b"max_message_bytes", "message", b"message", "metadata", b"metadata", "new_input", b"new_input", "request_id", b"request_id", "run_config", b"run_config", "session_id", b"session_id", "session_key", b"session_key", "session_source", b"session_source", "text", b"text", "with_next_items", b"with_next_items"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType_agent_source: _TypeAlias = _typing.Literal["agent", "agent_ref"]  # noqa: Y015
     _WhichOneofArgType_agent_source: _TypeAlias = _typing.Literal["agent_source", b"agent_source"]  # noqa: Y015
@@ -165,6 +171,7 @@ class RunResponse(_message.Message):
     ITEMS_LEFT_OUT_FIELD_NUMBER: _builtins.int
     REQUIRED_ACTIONS_FIELD_NUMBER: _builtins.int
     ROUND_USAGE_FIELD_NUMBER: _builtins.int
+    GUARDRAIL_RESULTS_FIELD_NUMBER: _builtins.int
     NEXT_ITEMS_JSON_FIELD_NUMBER: _builtins.int
     NEXT_ITEMS_OMITTED_FIELD_NUMBER: _builtins.int
     session_id: _builtins.str
@@ -172,9 +179,9 @@ class RunResponse(_message.Message):
     items_left_out: _builtins.bool
     """True: `new_items` is not all."""
     next_items_json: _builtins.str
-    """The history that the turn began with, its input and its new items as a JSON array
-    of Responses API input items: put a message behind them and they are the
-    `items_json` of the next run with history CALLER.
+    """The history that the turn began with and its input, as the last handoff left them, and
+    its new items, as a JSON array of Responses API input items: put a message behind them
+    and they are the `items_json` of the next run with history CALLER.
     Empty: not asked for, or omitted.
     """
     @_builtins.property
@@ -183,7 +190,7 @@ class RunResponse(_message.Message):
 
     @_builtins.property
     def new_items(self) -> _containers.RepeatedCompositeFieldContainer[_item_pb2.Item]:
-        """All that the turn made so far, without its input and without what is REJECTED or
+        """All that the turn made so far, without its input, nested runs and what is REJECTED or
         was cut off: each round's reply in its order, then the outputs in the order of the
         calls. What does not fit into the message is
         left out from the oldest on; ListItems has it.
@@ -198,6 +205,10 @@ class RunResponse(_message.Message):
         """Tokens of each round, in order."""
 
     @_builtins.property
+    def guardrail_results(self) -> _containers.RepeatedCompositeFieldContainer[Global___GuardrailResult]:
+        """What guardrails said, in order. Without those that were cut short."""
+
+    @_builtins.property
     def next_items_omitted(self) -> _item_pb2.Omitted:
         """Set instead of next_items_json when it is too large to travel here."""
 
@@ -210,12 +221,13 @@ class RunResponse(_message.Message):
         items_left_out: _builtins.bool = ...,
         required_actions: _abc.Iterable[_event_pb2.RequiredAction] | None = ...,
         round_usage: _abc.Iterable[Global___RoundUsage] | None = ...,
+        guardrail_results: _abc.Iterable[Global___GuardrailResult] | None = ...,
         next_items_json: _builtins.str = ...,
         next_items_omitted: _item_pb2.Omitted | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["next_items_omitted", b"next_items_omitted", "turn", b"turn"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["items_left_out", b"items_left_out", "new_items", b"new_items", "next_items_json", b"next_items_json", "next_items_omitted", b"next_items_omitted", "required_actions", b"required_actions", "round_usage", b"round_usage", "session_id", b"session_id", "turn", b"turn"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["guardrail_results", b"guardrail_results", "items_left_out", b"items_left_out", "new_items", b"new_items", "next_items_json", b"next_items_json", "next_items_omitted", b"next_items_omitted", "required_actions", b"required_actions", "round_usage", b"round_usage", "session_id", b"session_id", "turn", b"turn"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -258,6 +270,48 @@ class RoundUsage(_message.Message):
 Global___RoundUsage: _TypeAlias = RoundUsage  # noqa: Y015
 
 @_typing.final
+class GuardrailResult(_message.Message):
+    """What one guardrail said."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    STAGE_FIELD_NUMBER: _builtins.int
+    VERDICT_FIELD_NUMBER: _builtins.int
+    AGENT_FIELD_NUMBER: _builtins.int
+    CALL_ID_FIELD_NUMBER: _builtins.int
+    INFO_JSON_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """Its name."""
+    stage: _event_pb2.GuardrailStage.ValueType
+    """Where it stands."""
+    verdict: _event_pb2.GuardrailVerdict.ValueType
+    """What it said."""
+    agent: _builtins.str
+    """The agent that was checked."""
+    call_id: _builtins.str
+    """The call that was checked. Empty: an input or a final output."""
+    info_json: _builtins.str
+    """What it told about its reasons, any JSON. Empty: nothing."""
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        stage: _event_pb2.GuardrailStage.ValueType = ...,
+        verdict: _event_pb2.GuardrailVerdict.ValueType = ...,
+        agent: _builtins.str = ...,
+        call_id: _builtins.str = ...,
+        info_json: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["agent", b"agent", "call_id", b"call_id", "info_json", b"info_json", "name", b"name", "stage", b"stage", "verdict", b"verdict"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GuardrailResult: _TypeAlias = GuardrailResult  # noqa: Y015
+
+@_typing.final
 class RunStreamedRequest(_message.Message):
     """Request of RunStreamed: RunRequest, field by field and number by number, and how to
     stream. A request of Run is one of RunStreamed too.
@@ -293,6 +347,7 @@ class RunStreamedRequest(_message.Message):
     TEXT_FIELD_NUMBER: _builtins.int
     MESSAGE_FIELD_NUMBER: _builtins.int
     ITEMS_JSON_FIELD_NUMBER: _builtins.int
+    CONTINUES_FIELD_NUMBER: _builtins.int
     RUN_CONFIG_FIELD_NUMBER: _builtins.int
     IF_BUSY_FIELD_NUMBER: _builtins.int
     CANCEL_ON_DISCONNECT_FIELD_NUMBER: _builtins.int
@@ -302,6 +357,7 @@ class RunStreamedRequest(_message.Message):
     WITH_NEXT_ITEMS_FIELD_NUMBER: _builtins.int
     DELTAS_FIELD_NUMBER: _builtins.int
     AFTER_SEQUENCE_FIELD_NUMBER: _builtins.int
+    ROOT_ONLY_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
     """As in RunRequest."""
     session_id: _builtins.str
@@ -328,6 +384,8 @@ class RunStreamedRequest(_message.Message):
     """Replay from above this sequence. 0: from the turn's first event. Not part of the
     body that request_id compares.
     """
+    root_only: _builtins.bool
+    """Leave nested runs out. Not part of the body that request_id compares."""
     @_builtins.property
     def agent(self) -> _agent_pb2.Agent:
         """As in RunRequest."""
@@ -338,6 +396,10 @@ class RunStreamedRequest(_message.Message):
 
     @_builtins.property
     def message(self) -> _session_pb2.MessageInput:
+        """As in RunRequest."""
+
+    @_builtins.property
+    def continues(self) -> _session_pb2.ContinueInput:
         """As in RunRequest."""
 
     @_builtins.property
@@ -363,6 +425,7 @@ class RunStreamedRequest(_message.Message):
         text: _builtins.str = ...,
         message: _session_pb2.MessageInput | None = ...,
         items_json: _builtins.str = ...,
+        continues: _session_pb2.ContinueInput | None = ...,
         run_config: _run_config_pb2.RunConfig | None = ...,
         if_busy: _session_pb2.IfBusy.ValueType = ...,
         cancel_on_disconnect: _builtins.bool = ...,
@@ -372,10 +435,11 @@ class RunStreamedRequest(_message.Message):
         with_next_items: _builtins.bool = ...,
         deltas: _event_pb2.DeltaLevel.ValueType = ...,
         after_sequence: _builtins.int = ...,
+        root_only: _builtins.bool = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["agent", b"agent", "agent_ref", b"agent_ref", "agent_source", b"agent_source", "expires_after", b"expires_after", "items_json", b"items_json", "message", b"message", "new_input", b"new_input", "run_config", b"run_config", "session_id", b"session_id", "session_key", b"session_key", "session_source", b"session_source", "text", b"text"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["agent", b"agent", "agent_ref", b"agent_ref", "agent_source", b"agent_source", "continues", b"continues", "expires_after", b"expires_after", "items_json", b"items_json", "message", b"message", "new_input", b"new_input", "run_config", b"run_config", "session_id", b"session_id", "session_key", b"session_key", "session_source", b"session_source", "text", b"text"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["after_sequence", b"after_sequence", "agent", b"agent", "agent_ref", b"agent_ref", "agent_source", b"agent_source", "cancel_on_disconnect", b"cancel_on_disconnect", "deltas", b"deltas", "expires_after", b"expires_after", "if_busy", b"if_busy", "items_json", b"items_json", "max_message_bytes", b"max_message_bytes", "message", b"message", "metadata", b"metadata", "new_input", b"new_input", "request_id", b"request_id", "run_config", b"run_config", "session_id", b"session_id", "session_key", b"session_key", "session_source", b"session_source", "text", b"text", "with_next_items", b"with_next_items"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["after_sequence", b"after_sequence", "agent", b"agent", "agent_ref", b"agent_ref", "agent_source", b"agent_source", "cancel_on_disconnect", b"cancel_on_disconnect", "continues", b"continues", "deltas", b"deltas", "expires_after", b"expires_after", "if_busy", b"if_busy", "items_json", b"items_json", "max_message_bytes", b"max_message_bytes", "message", b"message", "metadata", b"metadata", "new_input", b"new_input", "request_id", b"request_id", "root_only", b"root_only", "run_config", b"run_config", "session_id", b"session_id", "session_key", b"session_key", "session_source", b"session_source", "text", b"text", "with_next_items", b"with_next_items"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType_agent_source: _TypeAlias = _typing.Literal["agent", "agent_ref"]  # noqa: Y015
     _WhichOneofArgType_agent_source: _TypeAlias = _typing.Literal["agent_source", b"agent_source"]  # noqa: Y015

@@ -60,7 +60,8 @@ class RunnerServiceServicer:
         `required_actions`. Then SubmitInput settles what is open, and the same Run, with
         the same request_id, waits again. Idempotent by request_id: sent again, it
         attaches to the same turn. Reasons: AGENT_MISSING, AGENT_NOT_FOUND,
-        FUNCTION_UNDECLARED, SESSION_NOT_FOUND, SESSION_BUSY, REQUEST_ID_REUSED.
+        AGENT_GRAPH_INVALID, FUNCTION_UNDECLARED, HISTORY_MIXED, SESSION_NOT_FOUND,
+        SESSION_BUSY, AWAITING_DECISION, TURN_NOT_CONTINUABLE, REQUEST_ID_REUSED.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

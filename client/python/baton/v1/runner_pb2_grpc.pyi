@@ -25,7 +25,8 @@ class RunnerServiceStub:
     `required_actions`. Then SubmitInput settles what is open, and the same Run, with
     the same request_id, waits again. Idempotent by request_id: sent again, it
     attaches to the same turn. Reasons: AGENT_MISSING, AGENT_NOT_FOUND,
-    FUNCTION_UNDECLARED, SESSION_NOT_FOUND, SESSION_BUSY, REQUEST_ID_REUSED.
+    AGENT_GRAPH_INVALID, FUNCTION_UNDECLARED, HISTORY_MIXED, SESSION_NOT_FOUND,
+    SESSION_BUSY, AWAITING_DECISION, TURN_NOT_CONTINUABLE, REQUEST_ID_REUSED.
     """
     RunStreamed: _aio.UnaryStreamMultiCallable[_runner_pb2.RunStreamedRequest, _runner_pb2.RunStreamedResponse]
     """As Run, and streams what happens. The first message is `started`, the last before
@@ -51,7 +52,8 @@ class RunnerServiceServicer(metaclass=_abc_1.ABCMeta):
         `required_actions`. Then SubmitInput settles what is open, and the same Run, with
         the same request_id, waits again. Idempotent by request_id: sent again, it
         attaches to the same turn. Reasons: AGENT_MISSING, AGENT_NOT_FOUND,
-        FUNCTION_UNDECLARED, SESSION_NOT_FOUND, SESSION_BUSY, REQUEST_ID_REUSED.
+        AGENT_GRAPH_INVALID, FUNCTION_UNDECLARED, HISTORY_MIXED, SESSION_NOT_FOUND,
+        SESSION_BUSY, AWAITING_DECISION, TURN_NOT_CONTINUABLE, REQUEST_ID_REUSED.
         """
 
     @_abc_1.abstractmethod

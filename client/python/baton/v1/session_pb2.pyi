@@ -55,6 +55,34 @@ SESSION_STATUS_REQUIRES_ACTION: SessionStatus.ValueType  # 3
 """Its turn is WAITING: nothing goes on but required actions. Paused."""
 Global___SessionStatus: _TypeAlias = SessionStatus  # noqa: Y015
 
+class _HistoryKeeper:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _HistoryKeeperEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_HistoryKeeper.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    HISTORY_KEEPER_UNSPECIFIED: _HistoryKeeper.ValueType  # 0
+    """No turn has decided it yet."""
+    HISTORY_KEEPER_SESSION: _HistoryKeeper.ValueType  # 1
+    """Baton. Turns with CONVERSATION or RESPONSE are refused. CALLER and STORED turns fit
+    both.
+    """
+    HISTORY_KEEPER_MODEL: _HistoryKeeper.ValueType  # 2
+    """The model's API. Turns with SESSION are refused."""
+
+class HistoryKeeper(_HistoryKeeper, metaclass=_HistoryKeeperEnumTypeWrapper):
+    """Who keeps a session's history."""
+
+HISTORY_KEEPER_UNSPECIFIED: HistoryKeeper.ValueType  # 0
+"""No turn has decided it yet."""
+HISTORY_KEEPER_SESSION: HistoryKeeper.ValueType  # 1
+"""Baton. Turns with CONVERSATION or RESPONSE are refused. CALLER and STORED turns fit
+both.
+"""
+HISTORY_KEEPER_MODEL: HistoryKeeper.ValueType  # 2
+"""The model's API. Turns with SESSION are refused."""
+Global___HistoryKeeper: _TypeAlias = HistoryKeeper  # noqa: Y015
+
 class _IfBusy:
     ValueType = _typing.NewType("ValueType", _builtins.int)
     V: _TypeAlias = ValueType  # noqa: Y015
@@ -71,7 +99,7 @@ class _IfBusyEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_IfBusy.ValueTy
     IF_BUSY_QUEUE: _IfBusy.ValueType  # 2
     """It starts a turn of its own after this one."""
     IF_BUSY_REJECT: _IfBusy.ValueType  # 3
-    """The batch is refused: SESSION_BUSY."""
+    """The batch is refused: SESSION_BUSY or AWAITING_DECISION."""
 
 class IfBusy(_IfBusy, metaclass=_IfBusyEnumTypeWrapper):
     """What a message does while a turn runs."""
@@ -86,7 +114,7 @@ While 256 batches or 16 MiB wait to join a turn, more is refused: SESSION_BUSY.
 IF_BUSY_QUEUE: IfBusy.ValueType  # 2
 """It starts a turn of its own after this one."""
 IF_BUSY_REJECT: IfBusy.ValueType  # 3
-"""The batch is refused: SESSION_BUSY."""
+"""The batch is refused: SESSION_BUSY or AWAITING_DECISION."""
 Global___IfBusy: _TypeAlias = IfBusy  # noqa: Y015
 
 class _InputStatus:
@@ -106,11 +134,13 @@ class _InputStatusEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_InputStat
     tells of the turn that it started instead.
     """
     INPUT_STATUS_SETTLED: _InputStatus.ValueType  # 4
-    """It settled a call."""
+    """It settled a call, or decided about one."""
     INPUT_STATUS_DISCARDED: _InputStatus.ValueType  # 5
-    """A result for a call that something else had settled; not taken."""
+    """A result or decision for a call that something else had settled or decided; not
+    taken.
+    """
     INPUT_STATUS_DUPLICATE: _InputStatus.ValueType  # 6
-    """The same result was there before; nothing changed."""
+    """The same result or decision was there before; nothing changed."""
     INPUT_STATUS_CANCELLING: _InputStatus.ValueType  # 7
     """The turn is being cancelled. Its terminal event follows."""
     INPUT_STATUS_ALREADY_ENDED: _InputStatus.ValueType  # 8
@@ -130,11 +160,13 @@ INPUT_STATUS_STEERED: InputStatus.ValueType  # 3
 tells of the turn that it started instead.
 """
 INPUT_STATUS_SETTLED: InputStatus.ValueType  # 4
-"""It settled a call."""
+"""It settled a call, or decided about one."""
 INPUT_STATUS_DISCARDED: InputStatus.ValueType  # 5
-"""A result for a call that something else had settled; not taken."""
+"""A result or decision for a call that something else had settled or decided; not
+taken.
+"""
 INPUT_STATUS_DUPLICATE: InputStatus.ValueType  # 6
-"""The same result was there before; nothing changed."""
+"""The same result or decision was there before; nothing changed."""
 INPUT_STATUS_CANCELLING: InputStatus.ValueType  # 7
 """The turn is being cancelled. Its terminal event follows."""
 INPUT_STATUS_ALREADY_ENDED: InputStatus.ValueType  # 8
@@ -151,7 +183,7 @@ class _FollowEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Follow.ValueTy
     """Not said: REST."""
     FOLLOW_REST: _Follow.ValueType  # 1
     """Until the session rests: idle, or waiting only on what is UNSERVED (after the
-    grace) or EFFECT_UNKNOWN. At once if it does.
+    grace), AWAITING_DECISION or EFFECT_UNKNOWN. At once if it does.
     """
     FOLLOW_FOREVER: _Follow.ValueType  # 2
     """Until the caller goes away."""
@@ -165,7 +197,7 @@ FOLLOW_UNSPECIFIED: Follow.ValueType  # 0
 """Not said: REST."""
 FOLLOW_REST: Follow.ValueType  # 1
 """Until the session rests: idle, or waiting only on what is UNSERVED (after the
-grace) or EFFECT_UNKNOWN. At once if it does.
+grace), AWAITING_DECISION or EFFECT_UNKNOWN. At once if it does.
 """
 FOLLOW_FOREVER: Follow.ValueType  # 2
 """Until the caller goes away."""
@@ -212,6 +244,7 @@ class Session(_message.Message):
     ACTIVE_TURN_ID_FIELD_NUMBER: _builtins.int
     QUEUED_TURN_IDS_FIELD_NUMBER: _builtins.int
     LAST_SEQUENCE_FIELD_NUMBER: _builtins.int
+    HISTORY_KEEPER_FIELD_NUMBER: _builtins.int
     USAGE_FIELD_NUMBER: _builtins.int
     CREATED_AT_FIELD_NUMBER: _builtins.int
     LAST_ACTIVE_AT_FIELD_NUMBER: _builtins.int
@@ -226,6 +259,8 @@ class Session(_message.Message):
     """The turn that runs or waits. Empty: none."""
     last_sequence: _builtins.int
     """Sequence of its last event."""
+    history_keeper: Global___HistoryKeeper.ValueType
+    """Who keeps its history. Decided by its first turn."""
     @_builtins.property
     def agent(self) -> _agent_pb2.AgentRevision:
         """The default agent, as pinned. An inline one has no agent_id and revision 0.
@@ -282,6 +317,7 @@ class Session(_message.Message):
         active_turn_id: _builtins.str = ...,
         queued_turn_ids: _abc.Iterable[_builtins.str] | None = ...,
         last_sequence: _builtins.int = ...,
+        history_keeper: Global___HistoryKeeper.ValueType = ...,
         usage: _item_pb2.Usage | None = ...,
         created_at: _timestamp_pb2.Timestamp | None = ...,
         last_active_at: _timestamp_pb2.Timestamp | None = ...,
@@ -289,7 +325,7 @@ class Session(_message.Message):
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["agent", b"agent", "created_at", b"created_at", "expires_at", b"expires_at", "last_active_at", b"last_active_at", "run_config", b"run_config", "usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["active_turn_id", b"active_turn_id", "agent", b"agent", "created_at", b"created_at", "expires_at", b"expires_at", "key", b"key", "last_active_at", b"last_active_at", "last_sequence", b"last_sequence", "metadata", b"metadata", "queued_turn_ids", b"queued_turn_ids", "required_actions", b"required_actions", "run_config", b"run_config", "scopes", b"scopes", "session_id", b"session_id", "status", b"status", "usage", b"usage"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["active_turn_id", b"active_turn_id", "agent", b"agent", "created_at", b"created_at", "expires_at", b"expires_at", "history_keeper", b"history_keeper", "key", b"key", "last_active_at", b"last_active_at", "last_sequence", b"last_sequence", "metadata", b"metadata", "queued_turn_ids", b"queued_turn_ids", "required_actions", b"required_actions", "run_config", b"run_config", "scopes", b"scopes", "session_id", b"session_id", "status", b"status", "usage", b"usage"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -305,8 +341,10 @@ class Input(_message.Message):
     MESSAGE_FIELD_NUMBER: _builtins.int
     ITEMS_JSON_FIELD_NUMBER: _builtins.int
     TOOL_RESULT_FIELD_NUMBER: _builtins.int
+    DECISION_FIELD_NUMBER: _builtins.int
     REDELIVERY_FIELD_NUMBER: _builtins.int
     CANCEL_FIELD_NUMBER: _builtins.int
+    CONTINUES_FIELD_NUMBER: _builtins.int
     text: _builtins.str
     """A user's message of plain text."""
     items_json: _builtins.str
@@ -322,12 +360,20 @@ class Input(_message.Message):
         """Settles a call in any state."""
 
     @_builtins.property
+    def decision(self) -> _event_pb2.Decision:
+        """Allows or refuses a call that is AWAITING_DECISION."""
+
+    @_builtins.property
     def redelivery(self) -> Global___Redelivery:
         """Delivers a call of EFFECT_UNKNOWN again."""
 
     @_builtins.property
     def cancel(self) -> Global___CancelInput:
         """Ends a turn."""
+
+    @_builtins.property
+    def continues(self) -> Global___ContinueInput:
+        """Starts a turn that goes on from an ended one."""
 
     def __init__(
         self,
@@ -336,14 +382,16 @@ class Input(_message.Message):
         message: Global___MessageInput | None = ...,
         items_json: _builtins.str = ...,
         tool_result: Global___ToolResult | None = ...,
+        decision: _event_pb2.Decision | None = ...,
         redelivery: Global___Redelivery | None = ...,
         cancel: Global___CancelInput | None = ...,
+        continues: Global___ContinueInput | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["cancel", b"cancel", "input", b"input", "items_json", b"items_json", "message", b"message", "redelivery", b"redelivery", "text", b"text", "tool_result", b"tool_result"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["cancel", b"cancel", "continues", b"continues", "decision", b"decision", "input", b"input", "items_json", b"items_json", "message", b"message", "redelivery", b"redelivery", "text", b"text", "tool_result", b"tool_result"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cancel", b"cancel", "input", b"input", "items_json", b"items_json", "message", b"message", "redelivery", b"redelivery", "text", b"text", "tool_result", b"tool_result"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cancel", b"cancel", "continues", b"continues", "decision", b"decision", "input", b"input", "items_json", b"items_json", "message", b"message", "redelivery", b"redelivery", "text", b"text", "tool_result", b"tool_result"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_input: _TypeAlias = _typing.Literal["text", "message", "items_json", "tool_result", "redelivery", "cancel"]  # noqa: Y015
+    _WhichOneofReturnType_input: _TypeAlias = _typing.Literal["text", "message", "items_json", "tool_result", "decision", "redelivery", "cancel", "continues"]  # noqa: Y015
     _WhichOneofArgType_input: _TypeAlias = _typing.Literal["input", b"input"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_input) -> _WhichOneofReturnType_input | None: ...
 
@@ -495,6 +543,40 @@ class CancelInput(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___CancelInput: _TypeAlias = CancelInput  # noqa: Y015
+
+@_typing.final
+class ContinueInput(_message.Message):
+    """Starts a turn that goes on from one that ended by its round limit, by a cancel
+    AFTER_ROUND, or by a failed model request: the same graph, configuration and state.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TURN_ID_FIELD_NUMBER: _builtins.int
+    MAX_TURNS_FIELD_NUMBER: _builtins.int
+    UNLIMITED_TURNS_FIELD_NUMBER: _builtins.int
+    turn_id: _builtins.str
+    """Which turn. Required."""
+    max_turns: _builtins.int
+    """A new limit of rounds, counted anew, at most 1,000,000. Absent: the old one."""
+    unlimited_turns: _builtins.bool
+    """No limit of rounds; then max_turns must be absent."""
+    def __init__(
+        self,
+        *,
+        turn_id: _builtins.str = ...,
+        max_turns: _builtins.int | None = ...,
+        unlimited_turns: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_max_turns", b"_max_turns", "max_turns", b"max_turns"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_max_turns", b"_max_turns", "max_turns", b"max_turns", "turn_id", b"turn_id", "unlimited_turns", b"unlimited_turns"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__max_turns: _TypeAlias = _typing.Literal["max_turns"]  # noqa: Y015
+    _WhichOneofArgType__max_turns: _TypeAlias = _typing.Literal["_max_turns", b"_max_turns"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__max_turns) -> _WhichOneofReturnType__max_turns | None: ...
+
+Global___ContinueInput: _TypeAlias = ContinueInput  # noqa: Y015
 
 @_typing.final
 class InputOutcome(_message.Message):
@@ -1030,6 +1112,7 @@ class WatchRequest(_message.Message):
     FOLLOW_FIELD_NUMBER: _builtins.int
     DELTAS_FIELD_NUMBER: _builtins.int
     TURN_ID_FIELD_NUMBER: _builtins.int
+    ROOT_ONLY_FIELD_NUMBER: _builtins.int
     MAX_MESSAGE_BYTES_FIELD_NUMBER: _builtins.int
     session_id: _builtins.str
     """Which. Required."""
@@ -1041,6 +1124,8 @@ class WatchRequest(_message.Message):
     """Which fragments. Unspecified: FRAGMENTS."""
     turn_id: _builtins.str
     """Only this turn's events and deltas, and REST is this turn's. Empty: all."""
+    root_only: _builtins.bool
+    """Leave nested runs out. Default false."""
     max_message_bytes: _builtins.int
     """Largest message that the client takes, at least 65,536. 0: 3 MiB."""
     def __init__(
@@ -1051,11 +1136,12 @@ class WatchRequest(_message.Message):
         follow: Global___Follow.ValueType = ...,
         deltas: _event_pb2.DeltaLevel.ValueType = ...,
         turn_id: _builtins.str = ...,
+        root_only: _builtins.bool = ...,
         max_message_bytes: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["after_sequence", b"after_sequence", "deltas", b"deltas", "follow", b"follow", "max_message_bytes", b"max_message_bytes", "session_id", b"session_id", "turn_id", b"turn_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["after_sequence", b"after_sequence", "deltas", b"deltas", "follow", b"follow", "max_message_bytes", b"max_message_bytes", "root_only", b"root_only", "session_id", b"session_id", "turn_id", b"turn_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

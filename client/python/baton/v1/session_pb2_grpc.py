@@ -174,13 +174,14 @@ class SessionServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def SubmitInput(self, request, context):
-        """Puts a batch of inputs into a session: messages, results, cancels.
+        """Puts a batch of inputs into a session: messages, results, decisions, cancels.
         All of it is durable on return, or none of it is; what follows from it is told
         by events above `sequence`. Idempotent by request_id; results by their
         call besides. One malformed input refuses the batch; a result that comes
         late or twice gets its own outcome. The caller owes nothing; Watch or Run tell
         how it ends. Reasons: SESSION_BUSY, AGENT_MISSING, FUNCTION_UNDECLARED,
-        TURN_NOT_FOUND, CALL_NOT_FOUND, CALL_STATE, RESULT_TOO_LARGE.
+        TURN_NOT_FOUND, CALL_NOT_FOUND, CALL_STATE, RESULT_TOO_LARGE, APPROVAL_STALE,
+        HISTORY_MIXED, TURN_NOT_CONTINUABLE, AWAITING_DECISION, AGENT_GRAPH_INVALID.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -44,13 +44,14 @@ class SessionServiceStub:
     Reasons: TURN_RUNNING.
     """
     SubmitInput: _aio.UnaryUnaryMultiCallable[_session_pb2.SubmitInputRequest, _session_pb2.SubmitInputResponse]
-    """Puts a batch of inputs into a session: messages, results, cancels.
+    """Puts a batch of inputs into a session: messages, results, decisions, cancels.
     All of it is durable on return, or none of it is; what follows from it is told
     by events above `sequence`. Idempotent by request_id; results by their
     call besides. One malformed input refuses the batch; a result that comes
     late or twice gets its own outcome. The caller owes nothing; Watch or Run tell
     how it ends. Reasons: SESSION_BUSY, AGENT_MISSING, FUNCTION_UNDECLARED,
-    TURN_NOT_FOUND, CALL_NOT_FOUND, CALL_STATE, RESULT_TOO_LARGE.
+    TURN_NOT_FOUND, CALL_NOT_FOUND, CALL_STATE, RESULT_TOO_LARGE, APPROVAL_STALE,
+    HISTORY_MIXED, TURN_NOT_CONTINUABLE, AWAITING_DECISION, AGENT_GRAPH_INVALID.
     """
     Watch: _aio.UnaryStreamMultiCallable[_session_pb2.WatchRequest, _session_pb2.WatchResponse]
     """Streams a session's events, gap-free from any point, then live with deltas. The
@@ -165,13 +166,14 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _session_pb2.SubmitInputRequest,
         context: _aio.ServicerContext[_session_pb2.SubmitInputRequest, _abc.Awaitable[_session_pb2.SubmitInputResponse]],
     ) -> _abc.Awaitable[_session_pb2.SubmitInputResponse]:
-        """Puts a batch of inputs into a session: messages, results, cancels.
+        """Puts a batch of inputs into a session: messages, results, decisions, cancels.
         All of it is durable on return, or none of it is; what follows from it is told
         by events above `sequence`. Idempotent by request_id; results by their
         call besides. One malformed input refuses the batch; a result that comes
         late or twice gets its own outcome. The caller owes nothing; Watch or Run tell
         how it ends. Reasons: SESSION_BUSY, AGENT_MISSING, FUNCTION_UNDECLARED,
-        TURN_NOT_FOUND, CALL_NOT_FOUND, CALL_STATE, RESULT_TOO_LARGE.
+        TURN_NOT_FOUND, CALL_NOT_FOUND, CALL_STATE, RESULT_TOO_LARGE, APPROVAL_STALE,
+        HISTORY_MIXED, TURN_NOT_CONTINUABLE, AWAITING_DECISION, AGENT_GRAPH_INVALID.
         """
 
     @_abc_1.abstractmethod
