@@ -1,112 +1,86 @@
-"""Agents and run configurations as data: what a turn pins when it is accepted, and never changes."""
+"""Agents as data: what they are told, what they may call, whom they hand over to. What a turn pins never changes."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from enum import StrEnum
 
-DEFAULT_MAX_TURNS = 10
-"""Rounds of a turn where nobody says otherwise: the Agents SDK's default."""
-
-DEFAULT_HOOK_TIMEOUT_S = 30.0
-"""How long a hook may take where nobody says otherwise (agent.proto, `HookRef.timeout`)."""
-
-DEFAULT_UNSERVED_GRACE_S = 2.0
-"""How long a name may be unserved before a run rests (run_config.proto, `unserved_grace`)."""
-
-
-class History(StrEnum):
-    """What the model remembers of former turns: `baton.v1.History`."""
-
-    SESSION = "SESSION"
-    CALLER = "CALLER"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelSettings:
-    """How a model is asked: `baton.v1.ModelSettings`. None or empty leaves it to the layer below."""
-
-    temperature: float | None = None
-    top_p: float | None = None
-    tool_choice: str | None = None
-    parallel_tool_calls: bool | None = None
-    truncation: str | None = None
-    max_tokens: int | None = None
-    reasoning_effort: str | None = None
-    reasoning_summary: str | None = None
-    verbosity: str | None = None
-    metadata: Mapping[str, str] | None = None
-    store: bool | None = None
-
-    def under(self, over: ModelSettings) -> ModelSettings:
-        """Lay `over` on these settings: what it says wins, field by field."""
-        said = {f.name: value for f in fields(over) if _is_said(value := getattr(over, f.name))}
-        return replace(self, **said) if said else self
-
-
-class LostWorker(StrEnum):
-    """What the loss of a worker means for the call that it had: `baton.v1.LostWorker`."""
-
-    REDELIVER = "REDELIVER"
-    ASK = "ASK"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Execution:
-    """How a function is executed: `baton.v1.Execution`. None or empty: not said; the layer below decides.
-
-    `timeout_s` runs from the first ack over all attempts, `expires_s` from the call's commit. `idempotency_fields`:
-    JSON Pointers into the arguments.
-    """
-
-    timeout_s: float | None = None
-    expires_s: float | None = None
-    lost_worker: LostWorker | None = None
-    max_attempts: int | None = None
-    idempotency_fields: tuple[str, ...] = ()
-
-    def under(self, over: Execution) -> Execution:
-        """Lay `over` (the agent's) on these (the handler's), field by field."""
-        said = {f.name: value for f in fields(over) if (value := getattr(over, f.name)) not in (None, ())}
-        return replace(self, **said) if said else self
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FunctionTool:
-    """A function that the agent may call: `baton.v1.FunctionTool`, resolved.
-
-    `parameters_json`: JSON Schema of the arguments. Empty only before a turn is accepted: then it is taken
-    from the registered handler. `strict`: arguments that break the schema never reach the handler. None only
-    before acceptance: as the schema allows. `timeout_text`: what the model is told when the timeout passes,
-    empty: a default sentence; `timeout_fails_turn`: the turn fails instead. `handler_version` empty: any.
-    """
-
-    name: str
-    description: str = ""
-    parameters_json: str = ""
-    strict: bool | None = None
-    execution: Execution = field(default_factory=Execution)
-    timeout_text: str = ""
-    timeout_fails_turn: bool = False
-    handler_version: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HookRef:
-    """Names a program that answers a question of the Runner: `baton.v1.HookRef`. `timeout_s` from being asked."""
-
-    name: str
-    timeout_s: float = DEFAULT_HOOK_TIMEOUT_S
+from baton_server.core.settings import ModelSettings
+from baton_server.core.tools import AgentTool, Check, Enabled, FunctionTool, HookRef, Tool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guardrail:
-    """Checks what goes in: `baton.v1.Guardrail`. `blocking`: before the model is asked, else beside it."""
+    """Checks what goes in or what comes out: `baton.v1.Guardrail`.
+
+    `blocking`: of what goes in, before the model is asked; else beside it.
+    """
 
     name: str
-    hook: HookRef
+    check: Check
     blocking: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeepLast:
+    """Keeps the newest items: `baton.v1.KeepLast`."""
+
+    items: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrimOutputs:
+    """Shortens old, long outputs: `baton.v1.TrimOutputs`. `functions` empty: all."""
+
+    recent_messages: int = 2
+    max_chars: int = 500
+    preview_chars: int = 200
+    functions: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveAllTools:
+    """Leaves out every call and output of a tool, and every handoff: `baton.v1.RemoveAllTools`."""
+
+
+InputFilter = HookRef | KeepLast | TrimOutputs | RemoveAllTools
+"""Changes what a model request carries: `baton.v1.InputFilter`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Handoff:
+    """A way to hand over to another agent of the graph: `baton.v1.Handoff`. `name`: as the model calls it.
+
+    `input_schema_json` empty: the model says nothing. `nest_history` None: as the run's configuration says.
+    """
+
+    name: str
+    agent: str
+    description: str = ""
+    input_schema_json: str = ""
+    on_handoff: HookRef | None = None
+    input_filters: tuple[InputFilter, ...] = ()
+    nest_history: bool | None = None
+    enabled: Enabled = field(default_factory=Enabled)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutputSchema:
+    """Shape of a structured final output: `baton.v1.OutputSchema`. `strict`: the model is asked for it."""
+
+    name: str
+    schema_json: str
+    strict: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolUseBehavior:
+    """What happens after functions ran: `baton.v1.ToolUseBehavior`. Nothing said: the model is asked again."""
+
+    stop_on_first: bool = False
+    stop_at: tuple[str, ...] = ()
+    hook: HookRef | None = None
 
 
 class Moment(StrEnum):
@@ -118,116 +92,77 @@ class Moment(StrEnum):
     MODEL_END = "MODEL_END"
     FUNCTION_START = "FUNCTION_START"
     FUNCTION_END = "FUNCTION_END"
+    HANDOFF = "HANDOFF"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LifecycleHook:
-    """A program that is told what happens: `baton.v1.LifecycleHook`. `moments` empty: all."""
+    """A program that is told what happens: `baton.v1.LifecycleHook`. `moments` empty: all. `awaited`: waited for."""
 
     hook: HookRef
     moments: tuple[Moment, ...] = ()
+    awaited: bool = False
+
+    def hears(self, moment: Moment) -> bool:
+        """Tell whether it is told of a moment."""
+        return not self.moments or moment in self.moments
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Agent:
-    """An agent: `baton.v1.Agent`. `instructions` None: none. `model` empty: the server's default."""
+    """An agent: `baton.v1.Agent`. `instructions` None: none. `model` empty: the server's default.
+
+    `output_schema` None: plain text. `agents`: the others of the graph, of the one that starts alone.
+    """
 
     name: str
     instructions: str | None = None
+    instructions_hook: HookRef | None = None
     model: str = ""
     model_settings: ModelSettings = field(default_factory=ModelSettings)
-    functions: tuple[FunctionTool, ...] = ()
+    tools: tuple[Tool, ...] = ()
+    handoffs: tuple[Handoff, ...] = ()
+    handoff_description: str = ""
+    output_schema: OutputSchema | None = None
     input_guardrails: tuple[Guardrail, ...] = ()
+    output_guardrails: tuple[Guardrail, ...] = ()
+    tool_use: ToolUseBehavior = field(default_factory=ToolUseBehavior)
+    keep_tool_choice: bool = False
+    lifecycle_hooks: tuple[LifecycleHook, ...] = ()
+    agents: tuple[Agent, ...] = ()
+
+    @property
+    def is_structured(self) -> bool:
+        """Tell whether its final output is JSON."""
+        return self.output_schema is not None
+
+    @property
+    def functions(self) -> tuple[FunctionTool, ...]:
+        """List its functions, in order."""
+        return tuple(tool for tool in self.tools if isinstance(tool, FunctionTool))
 
     def function(self, name: str) -> FunctionTool | None:
-        """Find a function by its name; None: the agent does not have it."""
-        return next((f for f in self.functions if f.name == name), None)
+        """Find a function by its name, the last of that name; None: the agent does not have it."""
+        found = self.callable(name)
+        return found if isinstance(found, FunctionTool) else None
+
+    def callable(self, name: str) -> FunctionTool | AgentTool | Handoff | None:
+        """Find what the model means by a name: a handoff, else the last tool of that name; None: nothing."""
+        named = (tool for tool in (*self.tools, *self.handoffs) if getattr(tool, "name", None) == name)
+        return next(reversed([tool for tool in named if isinstance(tool, FunctionTool | AgentTool | Handoff)]), None)
+
+    def everyone(self) -> Iterator[Agent]:
+        """List the agents of the graph that it starts, itself first."""
+        yield self
+        yield from self.agents
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tracing:
-    """The span of a turn: `baton.v1.Tracing`."""
-
-    disabled: bool = False
-    workflow_name: str = ""
-    group_id: str = ""
-    metadata: Mapping[str, str] = field(default_factory=dict)
+def function_style(name: str) -> str:
+    """Write an agent's name as that of a function: what is no letter, digit or underscore becomes one."""
+    kept = (letter if letter.isascii() and (letter.isalnum() or letter == "_") else "_" for letter in name)
+    return "".join(kept).lower()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunConfig:
-    """Options of a turn: `baton.v1.RunConfig`. None: not said; the layer below decides.
-
-    `max_turns` counts rounds; `unlimited_turns` lifts the limit and then `max_turns` is None. `scopes` are
-    those in which handlers are looked up, in order, before the empty one. `unserved_grace_s` in seconds.
-    """
-
-    max_turns: int | None = None
-    unlimited_turns: bool = False
-    model: str = ""
-    model_settings: ModelSettings = field(default_factory=ModelSettings)
-    history: History | None = None
-    tracing: Tracing | None = None
-    unserved_grace_s: float | None = None
-    scopes: tuple[str, ...] = ()
-    input_guardrails: tuple[Guardrail, ...] = ()
-    model_input_filters: tuple[HookRef, ...] = ()
-    lifecycle_hooks: tuple[LifecycleHook, ...] = ()
-
-    def under(self, over: RunConfig) -> RunConfig:
-        """Lay `over` (a run's options) on these (a session's defaults), field by field."""
-        limited = over.max_turns is not None or over.unlimited_turns
-        grace = self.unserved_grace_s if over.unserved_grace_s is None else over.unserved_grace_s
-        return RunConfig(
-            max_turns=over.max_turns if limited else self.max_turns,
-            unlimited_turns=over.unlimited_turns if limited else self.unlimited_turns,
-            model=over.model or self.model,
-            model_settings=self.model_settings.under(over.model_settings),
-            history=over.history or self.history,
-            tracing=over.tracing or self.tracing,
-            unserved_grace_s=grace,
-            scopes=over.scopes or self.scopes,
-            input_guardrails=over.input_guardrails or self.input_guardrails,
-            model_input_filters=over.model_input_filters or self.model_input_filters,
-            lifecycle_hooks=over.lifecycle_hooks or self.lifecycle_hooks,
-        )
-
-    @property
-    def round_limit(self) -> int | None:
-        """Rounds that the turn may take; None: no limit."""
-        if self.unlimited_turns:
-            return None
-        return DEFAULT_MAX_TURNS if self.max_turns is None else self.max_turns
-
-    @property
-    def lookup(self) -> tuple[str, ...]:
-        """Scopes in the order in which a handler is looked up, the empty one last."""
-        return (*(s for s in self.scopes if s), "")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pinned:
-    """What a turn runs with, whatever is changed later: its agent and its configuration, resolved."""
-
-    agent: Agent
-    config: RunConfig
-
-    @property
-    def model(self) -> str:
-        """Name of the model to ask; empty: the server's default."""
-        return self.config.model or self.agent.model
-
-    @property
-    def input_guardrails(self) -> tuple[Guardrail, ...]:
-        """List the checks of what goes in: the agent's, then the run's."""
-        return (*self.agent.input_guardrails, *self.config.input_guardrails)
-
-    @property
-    def settings(self) -> ModelSettings:
-        """How the model is asked: the agent's settings under the run's."""
-        return self.agent.model_settings.under(self.config.model_settings)
-
-
-def _is_said(value: object) -> bool:
-    # 0, 0.0 and False are said; an empty text or no labels are not.
-    return value is not None and value != "" and value != {}
+def handoff_name(agent: str) -> str:
+    """Name the tool by which the model hands over to an agent, where nobody says otherwise."""
+    return f"transfer_to_{function_style(agent)}"

@@ -8,17 +8,12 @@ the others too, and when it fails, the next one is served.
 
 from __future__ import annotations
 
-from baton_server.core import hooks, texts
-from baton_server.core.agents import FunctionTool
+from baton_server.core import texts
+from baton_server.core.course import ending, results
+from baton_server.core.course.here import Here
 from baton_server.core.errors import Failure, Reason
-from baton_server.core.events import (
-    AfterLoss,
-    AttemptLost,
-    EffectDecided,
-    EffectUnknown,
-    HookSettled,
-    TurnStatus,
-)
+from baton_server.core.events import AfterLoss, AttemptLost, EffectDecided, EffectUnknown, HookSettled
+from baton_server.core.hooks import answers
 from baton_server.core.inputs import (
     AttemptFailed,
     CallExpired,
@@ -29,7 +24,9 @@ from baton_server.core.inputs import (
 )
 from baton_server.core.items import Settlement, TextPart
 from baton_server.core.recorder import Recorder
-from baton_server.core.state import CallRecord, Doubt, TurnState
+from baton_server.core.run import CallRecord, Doubt, Run
+from baton_server.core.state import TurnState
+from baton_server.core.tools import FunctionTool
 
 MAX_LOST_ATTEMPTS = 5
 """Of one call, where the agent does not say; the last one settles it. What a worker gave back is not lost."""
@@ -38,30 +35,31 @@ MAX_LOST_ATTEMPTS = 5
 def settled(record: Recorder, given: CallSettled) -> None:
     """Take the result of an open call, for itself and for those that wait for it."""
     if given.call_id in record.state.open_calls:
-        record.output(given)
+        _came(record, given)
         _join(record, given.call_id)
 
 
-def join_opened(record: Recorder) -> None:
-    """Settle the calls of a new reply whose key has succeeded in this turn before."""
-    for call_id in tuple(record.state.open_calls):
-        _join_earlier(record, call_id)
+def join_opened(record: Recorder) -> bool:
+    """Settle the open calls whose key has succeeded in this turn before; tell whether there were any."""
+    joined = [_join_earlier(record, call_id) for call_id in tuple(record.state.open_calls)]
+    return any(joined)
 
 
 def attempt_failed(record: Recorder, given: AttemptFailed) -> None:
     """Take note of a lost attempt: another one, a check, a question to the outside, or the end of the call."""
     state = record.state
     call = state.calls.get(given.call_id)
-    if call is None or call.settled or given.attempt <= call.lost_attempt:
+    if call is None or not _is_open(state, given.call_id) or given.attempt <= call.lost_attempt:
         return
     after = _after_loss(state, call, given)
-    record(
-        AttemptLost(call_id=given.call_id, attempt=given.attempt, worker_id=given.worker_id, next=after),
-    )
+    run = state.runs[call.run_path]
+    record(AttemptLost(call_id=given.call_id, attempt=given.attempt, worker_id=given.worker_id, next=after), run)
     if state.cancel is not None:
-        close(record, (given.call_id,))
+        ending.close(record, (given.call_id,))
     elif after is AfterLoss.EFFECT_UNKNOWN:
-        record(EffectUnknown(call_id=given.call_id, attempt=given.attempt, idempotency_key=call.key))
+        record(
+            EffectUnknown(call_id=given.call_id, attempt=given.attempt, idempotency_key=call.key), _run(record, call)
+        )
     elif after is AfterLoss.FAILED:
         _lost(record, given.call_id, given.attempt)
 
@@ -83,14 +81,14 @@ def checked(record: Recorder, given: HookAnswered) -> None:
     call = _in_doubt(state, given.hook_id)
     if call is None:
         return
-    answer = hooks.Checked(effect=hooks.Effect.UNKNOWN)
+    answer = answers.Checked(effect=answers.Effect.UNKNOWN)
     failure = given.failure
     if failure is None:
         try:
-            answer = hooks.read_checked(given.answer_json)
-        except hooks.AnswerError as error:
-            failure = hooks.nonsense(given.hook, given.name, error)
-    record(settled_hook(given, failure))
+            answer = answers.read_checked(given.answer_json)
+        except answers.AnswerError as error:
+            failure = answers.nonsense(given.hook, given.name, error)
+    record(settled_hook(given, failure), _run(record, call))
     call_id, attempt = call.call.call_id, call.lost_attempt
     if answer.output is not None:
         result = CallSettled(
@@ -101,8 +99,8 @@ def checked(record: Recorder, given: HookAnswered) -> None:
             worker_id=given.worker_id,
         )
         settled(record, result)
-    elif answer.effect is hooks.Effect.TOOK_EFFECT or (answer.effect is hooks.Effect.UNKNOWN and given.ask):
-        record(EffectUnknown(call_id=call_id, attempt=attempt, idempotency_key=call.key))
+    elif answer.effect is answers.Effect.TOOK_EFFECT or (answer.effect is answers.Effect.UNKNOWN and given.ask):
+        record(EffectUnknown(call_id=call_id, attempt=attempt, idempotency_key=call.key), _run(record, call))
     elif call.losses >= _allowed(state, call):
         _lost(record, call_id, attempt)
 
@@ -110,33 +108,30 @@ def checked(record: Recorder, given: HookAnswered) -> None:
 def redelivery(record: Recorder, given: RedeliveryAsked) -> None:
     """Have a call of unknown effect delivered again, since somebody says so."""
     call = record.state.calls.get(given.call_id)
-    if call is not None and not call.settled and call.doubt is Doubt.UNKNOWN:
-        record(EffectDecided(call_id=given.call_id, decided_by=given.decided_by))
+    if call is not None and _is_open(record.state, given.call_id) and call.doubt is Doubt.UNKNOWN:
+        record(EffectDecided(call_id=given.call_id, decided_by=given.decided_by), _run(record, call))
 
 
 def timed_out(record: Recorder, given: CallTimedOut) -> None:
     """Settle a call whose function took too long, or end the turn over it, as the agent says."""
     call = record.state.calls.get(given.call_id)
-    if call is None or call.settled:
+    if call is None or not _is_open(record.state, given.call_id):
         return
     function = _function(record.state, call)
     seconds = f"{function.execution.timeout_s or 0:g}"
-    words = function.timeout_text or texts.TIMED_OUT.format(name=function.name, seconds=seconds)
+    words = texts.TIMED_OUT.format(name=function.name, seconds=seconds)
     failure = Failure(
         reason=Reason.TOOL_TIMEOUT,
         message=f"The function {function.name!r} took longer than its timeout of {seconds} s.",
         metadata={"tool": function.name, "call_id": given.call_id, "timeout": f"{seconds}s"},
     )
     _give_up(record, given.call_id, Settlement.TIMEOUT, words, failure)
-    if function.timeout_fails_turn:
-        close(record, tuple(record.state.open_calls))
-        record.end(TurnStatus.FAILED, failure=failure)
 
 
 def expired(record: Recorder, given: CallExpired) -> None:
     """Settle a call that nobody settled in time."""
     call = record.state.calls.get(given.call_id)
-    if call is None or call.settled:
+    if call is None or not _is_open(record.state, given.call_id):
         return
     seconds = f"{_function(record.state, call).execution.expires_s or 0:g}s"
     failure = Failure(
@@ -145,19 +140,6 @@ def expired(record: Recorder, given: CallExpired) -> None:
         metadata={"call_id": given.call_id, "expires": seconds},
     )
     _give_up(record, given.call_id, Settlement.EXPIRED, texts.CALL_EXPIRED, failure)
-
-
-def close(record: Recorder, call_ids: tuple[str, ...]) -> None:
-    """Give calls an output of our own, since a model refuses a history with a call and no output."""
-    for call_id in call_ids:
-        if call_id in record.state.open_calls:
-            record.output(
-                CallSettled(
-                    call_id=call_id,
-                    settlement=Settlement.CANCELLED,
-                    output=(TextPart(text=texts.CALL_CANCELLED),),
-                )
-            )
 
 
 def settled_hook(given: HookAnswered, failure: Failure | None) -> HookSettled:
@@ -183,9 +165,15 @@ def _lost(record: Recorder, call_id: str, attempt: int) -> None:
 
 
 def _give_up(record: Recorder, call_id: str, settlement: Settlement, words: str, failure: Failure) -> None:
-    record.output(
+    _came(
+        record,
         CallSettled(call_id=call_id, settlement=settlement, output=(TextPart(text=words),), error=failure),
     )
+
+
+def _came(record: Recorder, given: CallSettled) -> None:
+    call = record.state.calls[given.call_id]
+    results.returned(Here(record.state, record.state.runs[call.run_path], record.rules), record, given)
 
 
 def _join(record: Recorder, call_id: str) -> None:
@@ -196,7 +184,7 @@ def _join(record: Recorder, call_id: str) -> None:
             _join_earlier(record, other)
 
 
-def _join_earlier(record: Recorder, call_id: str) -> None:
+def _join_earlier(record: Recorder, call_id: str) -> bool:
     earlier = record.state.succeeded(record.state.calls[call_id].call.idempotency_key)
     if earlier is not None:
         record.output(
@@ -207,11 +195,14 @@ def _join_earlier(record: Recorder, call_id: str) -> None:
                 joined_call_id=earlier.call_id,
             )
         )
+    return earlier is not None
 
 
 def _in_doubt(state: TurnState, hook_id: str) -> CallRecord | None:
     """Find the call that a check is about, if that is still what is asked."""
-    asked = (call for call in state.calls.values() if call.doubt is Doubt.CHECKED and not call.settled)
+    asked = (
+        call for call in state.calls.values() if call.doubt is Doubt.CHECKED and _is_open(state, call.call.call_id)
+    )
     return next((call for call in asked if hook_id == state.check_of(call)), None)
 
 
@@ -220,6 +211,14 @@ def _allowed(state: TurnState, call: CallRecord) -> int:
 
 
 def _function(state: TurnState, call: CallRecord) -> FunctionTool:
-    function = state.pinned.agent.function(call.call.name)
-    assert function is not None, "a call of a function that the agent does not have is never opened"
+    function = state.function(call.call.call_id)
+    assert function is not None, "a call of something else is never delivered"
     return function
+
+
+def _is_open(state: TurnState, call_id: str) -> bool:
+    return call_id in state.open_calls
+
+
+def _run(record: Recorder, call: CallRecord) -> Run:
+    return record.state.runs[call.run_path]

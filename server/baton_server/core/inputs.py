@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from baton_server.core.errors import Failure
-from baton_server.core.events import CancelMode, HookKind
+from baton_server.core.events import CancelMode, Decision, HookKind
 from baton_server.core.items import ContentPart, ItemBody, ItemStatus, Settlement, Usage
 
 
@@ -21,9 +21,13 @@ class NewItem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Begun:
-    """The turn leaves QUEUED with its input, in order."""
+    """The turn leaves QUEUED with its input, in order.
+
+    `carried`: what a turn that goes on from another one takes from it, before the input; it is in that one's log.
+    """
 
     items: tuple[NewItem, ...]
+    carried: tuple[NewItem, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,17 +35,20 @@ class Steered:
     """Messages that join the running turn before its next model request.
 
     Fed only while `state.takes_messages` and no model request is under way; until then its row waits, and if
-    the turn ends first, it starts the next one. Fed at another time it would be lost.
+    the turn ends first, it starts the next one. Fed at another time it would be lost. `carried`: as in Begun, of a turn
+    that waits to begin.
     """
 
     items: tuple[NewItem, ...]
+    carried: tuple[NewItem, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelReplied:
-    """The model's terminal response of one round.
+    """The model's terminal response of one round of the run at `run_path`.
 
-    `incomplete_reason` empty: it is complete. `duration_ms` from request to reply.
+    `incomplete_reason` empty: it is complete. `duration_ms` from the first request to the reply. `usage.requests`
+    counts failed attempts too.
     """
 
     round: int
@@ -51,14 +58,29 @@ class ModelReplied:
     usage: Usage = field(default_factory=Usage)
     incomplete_reason: str = ""
     duration_ms: int = 0
+    model_attempts: int = 1
+    run_path: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelTried:
+    """A request of a round failed, and is made again after `retry_after_s`. `model_attempt` from 1."""
+
+    round: int
+    model_attempt: int
+    failure: Failure
+    retry_after_s: float
+    run_path: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelFailed:
-    """The model request of a round failed for good."""
+    """The model request of a round failed for good, at the `model_attempts`th attempt."""
 
     round: int
     failure: Failure
+    model_attempts: int = 1
+    run_path: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,10 +140,19 @@ class RedeliveryAsked:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DecisionMade:
+    """Somebody decides about a call that waits for that, or nobody did in time (`expired`)."""
+
+    decision: Decision
+    expired: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HookAnswered:
     """A hook was answered, or given up: then `failure` says why, one of the HOOK_ reasons.
 
-    `hook`: its kind. `ask`: of EFFECT_CHECK, whether the call must not run twice.
+    `hook`: its kind. `answer_json`: as it is to stand in the log. `ask`: of EFFECT_CHECK, whether the call must not run
+    twice.
     """
 
     hook_id: str
@@ -162,6 +193,7 @@ class TextCutOff:
     """
 
     text: str
+    run_path: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,12 +212,14 @@ Input = (
     Begun
     | Steered
     | ModelReplied
+    | ModelTried
     | ModelFailed
     | CallSettled
     | AttemptFailed
     | CallTimedOut
     | CallExpired
     | RedeliveryAsked
+    | DecisionMade
     | HookAnswered
     | CancelAsked
     | CallsUnheld

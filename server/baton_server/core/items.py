@@ -39,11 +39,16 @@ class Settlement(StrEnum):
     CRASH = "CRASH"
     OUTSIDE_OUTPUT = "OUTSIDE_OUTPUT"
     OUTSIDE_FAILURE = "OUTSIDE_FAILURE"
+    REJECTED = "REJECTED"
+    GUARDRAIL = "GUARDRAIL"
     TIMEOUT = "TIMEOUT"
     EXPIRED = "EXPIRED"
     CANCELLED = "CANCELLED"
     ARGUMENTS_INVALID = "ARGUMENTS_INVALID"
+    NOT_FOUND = "NOT_FOUND"
     WORKER_LOST = "WORKER_LOST"
+    NESTED_RUN = "NESTED_RUN"
+    BLOCKED = "BLOCKED"
 
 
 FAILED_SETTLEMENTS = frozenset(
@@ -55,6 +60,7 @@ FAILED_SETTLEMENTS = frozenset(
         Settlement.EXPIRED,
         Settlement.CANCELLED,
         Settlement.ARGUMENTS_INVALID,
+        Settlement.NOT_FOUND,
         Settlement.WORKER_LOST,
     }
 )
@@ -145,7 +151,8 @@ class FunctionCallOutput:
 
     `attempt` 0 and `worker_id` empty: no worker's. `settlement` None: an output that a caller brought as a
     raw item. `error`: the handler's crash or another failure; None on success and on a handler's own words.
-    `joined_call_id`: the call whose result was taken, empty: none.
+    `joined_call_id`: the call whose result was taken, empty: none. `custom_data_json`: of the application's own, empty:
+    none.
     """
 
     call_id: str
@@ -156,6 +163,7 @@ class FunctionCallOutput:
     worker_id: str = ""
     error: Failure | None = None
     joined_call_id: str = ""
+    custom_data_json: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,7 +173,28 @@ class Hosted:
     type: str
 
 
-ItemBody = Message | Reasoning | FunctionCall | FunctionCallOutput | Hosted
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HandoffCall:
+    """The model hands over to another agent. `name`: of the tool that it called; `arguments`: its text."""
+
+    call_id: str
+    name: str
+    to_agent: str
+    arguments: str
+    model_call_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HandoffOutput:
+    """What the model is told of a handoff. `to_agent` empty: another one of the same round won."""
+
+    call_id: str
+    from_agent: str
+    to_agent: str
+    output: str
+
+
+ItemBody = Message | Reasoning | FunctionCall | FunctionCallOutput | HandoffCall | HandoffOutput | Hosted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,7 +202,7 @@ class Item:
     """One thing that a model sees: `baton.v1.Item`, and in `json` the text that goes to the model's API.
 
     `turn_id` empty: put in by AddItems. `agent` empty: input. `output_index`: position among the outputs of
-    its round, from 0; None for input and for outputs of functions.
+    its round, from 0; None for input and for outputs of functions. `run_path`: calls that enclose it, outermost first.
     """
 
     item_id: str
@@ -184,11 +213,15 @@ class Item:
     status: ItemStatus = ItemStatus.COMPLETED
     output_index: int | None = None
     model_item_id: str = ""
+    run_path: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """Tokens and requests, as the provider reported them: `baton.v1.Usage`. Adds up."""
+    """Tokens and requests, as the provider reported them: `baton.v1.Usage`. Adds up, but for `raw_json`.
+
+    `raw_json`: the provider's own object of one round, where it is asked for; empty: not.
+    """
 
     requests: int = 0
     input_tokens: int = 0
@@ -196,6 +229,7 @@ class Usage:
     output_tokens: int = 0
     reasoning_tokens: int = 0
     total_tokens: int = 0
+    raw_json: str = ""
 
     def __add__(self, other: Usage) -> Usage:
         """Sum two usages, field by field."""

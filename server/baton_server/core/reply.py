@@ -5,15 +5,15 @@ Pure: nothing here records anything; `Runner` draws the consequences.
 
 from __future__ import annotations
 
-from baton_server.core import texts
-from baton_server.core.agents import FunctionTool
+from baton_server.core import offers, texts
+from baton_server.core.agents import Agent
 from baton_server.core.errors import Failure, Reason, clip
-from baton_server.core.events import OpenCall
 from baton_server.core.inputs import ModelReplied, NewItem
 from baton_server.core.items import FunctionCall, TextPart
 from baton_server.core.jsontext import JsonError, parse
 from baton_server.core.rules import Rules
-from baton_server.core.state import TurnState
+from baton_server.core.run import Run
+from baton_server.core.tools import AgentTool, FunctionTool
 
 _NAME_BYTES = 128
 """Of a name or id that a model made up, in a failure: real names have at most 64 characters."""
@@ -40,10 +40,19 @@ def without_repeats(items: tuple[NewItem, ...]) -> dict[int, NewItem]:
     return kept
 
 
-def misbehaviour(state: TurnState, given: ModelReplied, calls: tuple[FunctionCall, ...]) -> Failure | None:
+def misbehaviour(
+    agent: Agent,
+    run: Run,
+    turn_id: str,
+    given: ModelReplied,
+    calls: tuple[FunctionCall, ...],
+    *,
+    unknown_allowed: bool,
+) -> Failure | None:
     """Say what the model did that it must not; None: nothing.
 
-    `calls`: those of the reply, without repeats.
+    `calls`: those of the reply, without repeats. `unknown_allowed`: a call of something that the agent does not have is
+    told to the model, and is no fault.
     """
     if given.incomplete_reason:
         reason = clip(given.incomplete_reason, _REASON_BYTES)
@@ -51,18 +60,17 @@ def misbehaviour(state: TurnState, given: ModelReplied, calls: tuple[FunctionCal
             f"The model's reply is incomplete: {reason}. Raise model_settings.max_tokens if it was cut off.",
             incomplete=reason,
         )
-    agent = state.pinned.agent
     seen: set[str] = set()
     for call in calls:
         name, call_id = clip(call.name, _NAME_BYTES), clip(call.model_call_id, _NAME_BYTES)
-        if agent.function(call.name) is None:
+        if not unknown_allowed and offers.find(turn_id, run, agent, call.name) is None:
             return _behaviour(
                 f"The model called the function {name!r}, which the agent {agent.name!r} does not "
                 "have. Declare it in the agent's tools, or name the functions in its instructions.",
                 tool=name,
                 agent=agent.name,
             )
-        if call.model_call_id in seen or call.model_call_id in state.model_call_ids:
+        if call.model_call_id in seen or call.model_call_id in run.model_call_ids:
             return _behaviour(
                 f"The model used the call id {call_id!r} for two different calls.", tool=name, call_id=call_id
             )
@@ -80,15 +88,15 @@ def refusal(words: str) -> Failure:
     )
 
 
-def bad_arguments(rules: Rules, call: OpenCall, function: FunctionTool | None) -> TextPart | None:
+def bad_arguments(rules: Rules, call: FunctionCall, tool: FunctionTool | AgentTool) -> TextPart | None:
     """Tell the model why a handler must not see its arguments; None: it may."""
-    problem = _problem(rules, call.arguments, function)
+    problem = _problem(rules, call.arguments, tool)
     if problem is None:
         return None
     return TextPart(text=f"The arguments of {call.name} were not accepted: {problem}. {texts.CALL_AGAIN}")
 
 
-def _problem(rules: Rules, arguments: str, function: FunctionTool | None) -> str | None:
+def _problem(rules: Rules, arguments: str, tool: FunctionTool | AgentTool) -> str | None:
     # No text at all means no arguments: some models leave out the braces.
     arguments = arguments if arguments.strip(_SPACES) else "{}"
     try:
@@ -97,9 +105,11 @@ def _problem(rules: Rules, arguments: str, function: FunctionTool | None) -> str
         return f"they are {error}"
     if not isinstance(value, dict):
         return "they are no JSON object"
-    if function is not None and function.strict:
-        return rules.violation(function.parameters_json, arguments)
-    return None
+    if isinstance(tool, AgentTool):
+        if not tool.parameters_json:
+            return None if "input" in value else "input is missing"
+        return rules.violation(tool.parameters_json, arguments)
+    return rules.violation(tool.parameters_json, arguments) if tool.strict else None
 
 
 def _behaviour(message: str, **metadata: str) -> Failure:

@@ -86,14 +86,18 @@ def user_parts(parts: tuple[ContentPart, ...]) -> NewItem:
     return NewItem(body=body, json=f'{{"content":{_write_parts(parts)},"role":"user"}}')
 
 
+def assistant_message(text: str) -> NewItem:
+    """Make a message of an agent's that no model made."""
+    body = Message(role=Role.ASSISTANT, content=(TextPart(text=text),))
+    part = {"type": "output_text", "text": text, "annotations": []}
+    return NewItem(
+        body=body, json=dump({"type": "message", "role": "assistant", "status": "completed", "content": [part]})
+    )
+
+
 def output_json(model_call_id: str, output: tuple[ContentPart, ...]) -> str:
     """Write what came of a call: one text as a string, anything else as a list of parts."""
-    match output:
-        case (TextPart(text=text),):
-            value = dump(text)
-        case _:
-            value = _write_parts(output)
-    return f'{{"call_id":{dump(model_call_id)},"output":{value},"type":"function_call_output"}}'
+    return f'{{"call_id":{dump(model_call_id)},"output":{output_value(output)},"type":"function_call_output"}}'
 
 
 def _body(raw: Mapping[str, Any], path: str) -> ItemBody:
@@ -114,7 +118,7 @@ def _body(raw: Mapping[str, Any], path: str) -> ItemBody:
             model_call_id=_required(raw, "call_id", path),
         )
     if kind == "function_call_output":
-        output = _parts(raw.get("output"), f"{path}.output")
+        output = read_parts(raw.get("output"), f"{path}.output")
         return FunctionCallOutput(call_id=_required(raw, "call_id", path), name="", output=output)
     if not kind:
         raise ItemError(f"{path}.type", "an item needs a type, or a role")
@@ -125,10 +129,11 @@ def _message(raw: Mapping[str, Any], path: str) -> Message:
     role = _required(raw, "role", path)
     if role not in Role.__members__.values():
         raise ItemError(f"{path}.role", f"{role!r} is none of {', '.join(Role)}")
-    return Message(role=Role(role), content=_parts(raw.get("content"), f"{path}.content"))
+    return Message(role=Role(role), content=read_parts(raw.get("content"), f"{path}.content"))
 
 
-def _parts(value: Any, path: str) -> tuple[ContentPart, ...]:
+def read_parts(value: Any, path: str) -> tuple[ContentPart, ...]:
+    """Read a text, or a list of parts. Raises `ItemError`."""
     if isinstance(value, str):
         return (TextPart(text=unicode(value)),)
     if not isinstance(value, list):
@@ -160,6 +165,15 @@ def _annotations(raw: Mapping[str, Any], path: str) -> str:
     if notes is not None and not isinstance(notes, list):
         raise ItemError(f"{path}.annotations", "must be a list")
     return dump(notes, f"{path}.annotations") if notes else ""
+
+
+def output_value(output: tuple[ContentPart, ...]) -> str:
+    """Write what came of a call as its JSON: one text as a string, anything else as a list of parts."""
+    match output:
+        case (TextPart(text=text),):
+            return dump(text)
+        case _:
+            return _write_parts(output)
 
 
 def _write_parts(parts: tuple[ContentPart, ...]) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from baton_server.core.tools import AgentTool, FunctionTool
+
 
 class Rules(Protocol):
     """Functions whose answer depends on their arguments alone, so that a replay gets the same ones."""
@@ -21,4 +23,12 @@ class Rules(Protocol):
         Equal values give equal keys, however they are written (1 and 1.0, the order of members). Empty: a field is not
         there, or the arguments are no JSON.
         """
+        ...
+
+    def digest(self, text: str) -> str:
+        """Digest a JSON text by what it says, however it is written; a text that is no JSON by its bytes. 64 hex."""
+        ...
+
+    def definition_digest(self, tool: FunctionTool | AgentTool) -> str:
+        """Digest what a turn has pinned of a function or of an agent tool. 64 hex digits."""
         ...

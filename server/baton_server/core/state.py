@@ -1,9 +1,7 @@
 """The state of a turn, folded from its events. Rule: state changes in `TurnState.apply` and nowhere else.
 
-Theory of operation. A turn is in one phase at a time:
-
-    QUEUED ── begun ──► MODEL ── reply with calls ──► CALLS ── all settled ──► MODEL ── final output ──► OVER
-
+Theory of operation. A turn has a run of its own, and one more for each call of an agent tool that goes on. What each of
+them waits for is nowhere written down: `course` tells it from the facts here, before and after a crash alike.
 `Runner` decides which events an input gives; each event it records is applied at once, by the same function
 that rebuilds a state from the log. So the state that lived on and the state that was rebuilt are equal after
 every event, and a test proves it for any order of inputs.
@@ -19,25 +17,29 @@ is asked nothing more comes in, and a reply of the model waits: so what a guardr
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
-from enum import Enum
+from dataclasses import dataclass, replace
 
-from baton_server.core import hooks, ids
-from baton_server.core.agents import Guardrail, Pinned
-from baton_server.core.errors import Failure
+from baton_server.core import filters, ids, offers
 from baton_server.core.events import (
     AfterLoss,
+    AgentChanged,
+    ApprovalDecided,
+    ApprovalRequested,
     AttemptLost,
-    CancelMode,
+    CallReturned,
     CancelRequested,
+    Decision,
     EffectDecided,
     EffectUnknown,
     Event,
-    EventBody,
+    GuardrailTripped,
     HookKind,
     HookSettled,
     ItemAdded,
     ItemDone,
+    ItemsWithdrawn,
+    NestedRunClosed,
+    NestedRunCreated,
     OpenCall,
     RoundCompleted,
     SessionInProgress,
@@ -46,116 +48,33 @@ from baton_server.core.events import (
     TurnInProgress,
     TurnSnapshot,
     TurnStatus,
+    Withdrawal,
 )
+from baton_server.core.facts import Judged, RoundUsage, TurnFacts
+from baton_server.core.hooks import names, packing
 from baton_server.core.items import (
-    FAILED_SETTLEMENTS,
     FunctionCall,
     FunctionCallOutput,
+    HandoffCall,
+    HandoffOutput,
     Item,
     ItemStatus,
-    Settlement,
-    Usage,
+    Message,
+    Role,
 )
-
-
-class Phase(Enum):
-    """What a turn waits for."""
-
-    QUEUED = "queued"
-    MODEL = "model"
-    CALLS = "calls"
-    OVER = "over"
-
-
-@dataclass(frozen=True, slots=True)
-class RoundUsage:
-    """Tokens of one round: `baton.v1.RoundUsage`."""
-
-    round: int
-    model: str
-    response_id: str
-    usage: Usage
-
-
-class Doubt(Enum):
-    """What is not known of a call whose attempt was lost.
-
-    CHECKED: a check is asked whether it took effect. UNKNOWN: somebody outside must find out.
-    """
-
-    CHECKED = "checked"
-    UNKNOWN = "unknown"
+from baton_server.core.run import PER_ROUND, Batch, CallRecord, Doubt, Rewrite, Run, Transfer
+from baton_server.core.run_config import KEPT_BY_MODEL, Pinned
+from baton_server.core.tools import AgentTool, FunctionTool
 
 
 @dataclass(slots=True)
-class CallRecord:
-    """A call of the turn.
-
-    `output_number`: the number kept free for its output, so that outputs stand in the order of the calls
-    whichever comes first; -1 until the reply is whole. `lost_attempt`: the last one that lost its worker,
-    0: none. `losses`: attempts that did. `doubt` None: there is none, and the call may be served.
-    """
-
-    call: FunctionCall
-    agent: str
-    output_number: int = -1
-    settled: bool = False
-    lost_attempt: int = 0
-    losses: int = 0
-    doubt: Doubt | None = None
-
-    @property
-    def key(self) -> str:
-        """Say by which key the outside world knows whether it took effect."""
-        return self.call.idempotency_key or self.call.call_id
-
-
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """What came in at one moment: items by number, from `first` to `last`, before round `rounds` + 1."""
-
-    first: int
-    last: int
-    rounds: int
-
-
-@dataclass(slots=True)
-class TurnState:
-    """A turn as its events left it. Made by `TurnState.of`; changed only by `apply`.
-
-    `items`: what the turn put in and made, by number, without what was rejected or cut off. `open_calls`:
-    calls without output, in call order. `next_number`: of the next item. `called`: the agent has called a
-    function, which drops a forced `tool_choice`. `batch`: what came in last, None: nothing yet. `hooks`: what
-    guardrails answered, and what filters of the round that is asked for did.
-    """
-
-    turn_id: str
-    session_id: str
-    pinned: Pinned
-    agent_digest: str
-    run_config_digest: str
-    request_id: str
-    status: TurnStatus = TurnStatus.QUEUED
-    phase: Phase = Phase.QUEUED
-    rounds: int = 0
-    usage: Usage = field(default_factory=Usage)
-    items: dict[int, Item] = field(default_factory=dict)
-    calls: dict[str, CallRecord] = field(default_factory=dict)
-    open_calls: dict[str, OpenCall] = field(default_factory=dict)
-    model_call_ids: dict[str, str] = field(default_factory=dict)
-    next_number: int = 0
-    cancel: CancelMode | None = None
-    called: bool = False
-    output: str | None = None
-    failure: Failure | None = None
-    last_response_id: str = ""
-    round_usage: list[RoundUsage] = field(default_factory=list)
-    batch: Batch | None = None
-    hooks: dict[str, HookSettled] = field(default_factory=dict)
+class TurnState(TurnFacts):
+    """A turn as its events left it. Made by `TurnState.of`; changed only by `apply`."""
 
     @classmethod
     def of(cls, turn: TurnSnapshot, pinned: Pinned) -> TurnState:
         """Begin the state of a turn, as accepted, before any event of it."""
+        own = Run(path=(), agent=pinned.start.name, limit=pinned.config.round_limit)
         return cls(
             turn_id=turn.turn_id,
             session_id=turn.session_id,
@@ -163,6 +82,8 @@ class TurnState:
             agent_digest=turn.agent_digest,
             run_config_digest=turn.run_config_digest,
             request_id=turn.request_id,
+            continues=turn.continues,
+            runs={(): own},
         )
 
     @classmethod
@@ -170,140 +91,207 @@ class TurnState:
         """Fold a turn's events, from its first one on."""
         state = cls.of(turn, pinned)
         for event in events:
-            state.apply(event.body)
+            state.apply(event)
         return state
 
-    @property
-    def over(self) -> bool:
-        """Tell whether the turn has ended."""
-        return self.phase is Phase.OVER
+    # -- what changes it -------------------------------------------------------------------------
 
-    @property
-    def takes_messages(self) -> bool:
-        """Tell whether steered messages may join now: a model request is owed, no guardrail is asked, and the host
-        knows whether the request has already begun."""
-        return self.phase is Phase.MODEL and not self.open_guardrails()
-
-    @property
-    def holds_reply(self) -> bool:
-        """Tell whether a model's reply must wait before it is fed: a guardrail that runs beside it is asked."""
-        return bool(self.open_guardrails())
-
-    def open_guardrails(self) -> list[tuple[str, Guardrail]]:
-        """List the guardrails that must still answer about what came in last, with the ids of their hooks."""
-        guardrails = self.pinned.input_guardrails
-        if not guardrails or self.batch is None or self.phase is not Phase.MODEL:
-            return []
-        first = self.batch.first
-        ids_of = [(hooks.guardrail_id(self.turn_id, first, index), one) for index, one in enumerate(guardrails)]
-        return [(hook_id, one) for hook_id, one in ids_of if hook_id not in self.hooks]
-
-    def joined_to(self, call_id: str) -> str:
-        """Find the older open call whose result is to be that of an open call too; empty: it is served itself."""
-        key = self.calls[call_id].call.idempotency_key
-        older = (other for other in self.open_calls if key and self.calls[other].call.idempotency_key == key)
-        first = next(older, call_id)
-        return "" if first == call_id else first
-
-    def succeeded(self, idempotency_key: str) -> FunctionCallOutput | None:
-        """Find the output of a call of this turn that has succeeded under a key; None: there is none."""
-        for call in self.calls.values() if idempotency_key else ():
-            if call.settled and call.call.idempotency_key == idempotency_key:
-                output = self.items[call.output_number].body
-                if isinstance(output, FunctionCallOutput) and output.settlement not in FAILED_SETTLEMENTS:
-                    return output
-        return None
-
-    def ordered_items(self) -> list[Item]:
-        """List what the turn's next request carries behind the history, in its order."""
-        return [self.items[number] for number in sorted(self.items)]
-
-    def snapshot(self) -> TurnSnapshot:
-        """Say how the turn stands: `baton.v1.Turn`."""
-        agent = self.pinned.agent.name
-        return TurnSnapshot(
-            turn_id=self.turn_id,
-            session_id=self.session_id,
-            status=self.status,
-            agent=agent,
-            last_agent=agent,
-            agent_digest=self.agent_digest,
-            run_config_digest=self.run_config_digest,
-            request_id=self.request_id,
-            rounds=self.rounds,
-            max_turns=self.pinned.config.round_limit,
-            usage=self.usage,
-            output=self.output,
-            failure=self.failure,
-            last_response_id=self.last_response_id,
-        )
-
-    def apply(self, body: EventBody) -> None:
+    def apply(self, event: Event) -> None:
         """Take one event into the state. Events that say nothing about it are passed over."""
-        match body:
-            case TurnInProgress():
-                self.status, self.phase = TurnStatus.IN_PROGRESS, Phase.MODEL
+        run = self.runs.get(event.run_path)
+        if run is None:
+            return  # of a run whose call is settled
+        match event.body:
+            case TurnInProgress() | SessionInProgress():
+                self.status = TurnStatus.IN_PROGRESS
             case SessionRequiresAction():
-                self.status, self.phase = TurnStatus.WAITING, Phase.CALLS
-            case SessionInProgress() if self.phase is Phase.CALLS:
-                self.status, self.phase = TurnStatus.IN_PROGRESS, Phase.MODEL
+                self.status = TurnStatus.WAITING
             case TurnEnded(turn=turn):
-                self.status, self.phase = turn.status, Phase.OVER
+                self.status = turn.status
                 self.output, self.failure = turn.output, turn.failure
+                self.structured = turn.output is not None and self.pinned.by_name[turn.last_agent].is_structured
+                self.open_calls.clear()
             case ItemAdded(item=item) | ItemDone(item=item):
-                self._record(item)
-            case RoundCompleted():
-                self._complete_round(body)
-            case AttemptLost():
-                self._lose(body)
+                self._record(run, item)
+            case ItemsWithdrawn(item_ids=item_ids, reason=reason):
+                run.left_out.update(map(ids.number_of, item_ids))
+                if reason is Withdrawal.FILTERED:
+                    run.unsaid.update(map(ids.number_of, item_ids))
+            case RoundCompleted() as done:
+                self._complete_round(run, done)
+            case AgentChanged(agent=agent):
+                self._change_agent(run, agent)
+            case NestedRunCreated(call_id=call_id, agent=agent):
+                self._nest(self.calls[call_id], agent)
+            case NestedRunClosed(call_id=call_id):
+                self.runs[self.calls[call_id].path].closed = True
+            case CancelRequested(mode=mode):
+                self.cancel = mode
+                for going in self.runs.values():
+                    going.last_round = going.rounds + (not self._in_round(going))
+            case HookSettled() as settled:
+                self._settle_hook(run, settled)
+            case GuardrailTripped() as tripped:
+                self._judge(run, tripped)
+            case body:
+                self._apply_to_call(body)
+
+    def _in_round(self, run: Run) -> bool:
+        """Tell whether something of the last reply is still to be done, before there can be another request."""
+        if run.unsettled or (run.transfers and not run.handed):
+            return True
+        used = names.round_id(self.turn_id, run.mark, "u", run.rounds, 0)
+        return bool(run.calls) and self.agent(run).tool_use.hook is not None and run.answer(used) is None
+
+    def _apply_to_call(self, body: object) -> None:
+        match body:
+            case AttemptLost() as lost:
+                self._lose(lost)
             case EffectUnknown(call_id=call_id):
                 self._doubt(call_id, Doubt.UNKNOWN)
             case EffectDecided(call_id=call_id):
                 self._doubt(call_id, None)
-            case HookSettled():
-                self._settle_hook(body)
-            case CancelRequested(mode=mode):
-                self.cancel = mode
+            case CallReturned(call_id=call_id) as returned:
+                self.calls[call_id].returned = returned
+                self.open_calls.pop(call_id, None)
+            case ApprovalRequested(call_id=call_id, binding=binding):
+                self.calls[call_id].awaiting = binding
+                if call_id in self.open_calls:
+                    self.open_calls[call_id] = replace(self.open_calls[call_id], awaiting=binding)
+                else:
+                    self.open_calls[call_id] = replace(self._open_call(self.calls[call_id]), awaiting=binding)
+            case ApprovalDecided(decision=decision, failure=failure):
+                self._decide(decision, expired=failure is not None)
             case _:
                 pass
 
-    def _record(self, item: Item) -> None:
+    # -- items -----------------------------------------------------------------------------------
+
+    def _record(self, run: Run, item: Item) -> None:
         number = ids.number_of(item.item_id)
         self.next_number = max(self.next_number, number + 1)
         if item.status in (ItemStatus.REJECTED, ItemStatus.INCOMPLETE) and not item.json:
             return
         self.items[number] = item
+        run.items.append(number)
         if not item.agent:
-            self._admit(number)
+            self._admit(run, number)
+        elif item.output_index is not None:
+            run.coming.append(number)
         match item.body:
             case FunctionCall() as call if item.agent:
-                self._open(call, item.agent)
-            case FunctionCallOutput(call_id=call_id, settlement=Settlement()) if call_id in self.calls:
-                self.calls[call_id].settled = True
-                self.open_calls.pop(call_id, None)
+                self._open(run, call, item.agent)
+            case HandoffCall() as call if item.agent:
+                run.used_tools.add(item.agent)
+                run.model_call_ids.add(call.model_call_id)
+                run.transfers = [t for t in run.transfers if not t.settled] + [Transfer(call)]
+            case FunctionCallOutput() as output:
+                self._take_output(run, output)
+            case HandoffOutput(call_id=call_id):
+                for transfer in run.transfers:
+                    transfer.settled = transfer.settled or transfer.call.call_id == call_id
+            case Message(role=Role.ASSISTANT) if item.agent and item.output_index is None:
+                run.fallback = number
+            case _:
+                pass
 
-    def _open(self, call: FunctionCall, agent: str) -> None:
-        self.called = True
-        self.model_call_ids[call.model_call_id] = call.call_id
-        self.calls[call.call_id] = CallRecord(call=call, agent=agent)
-        self.open_calls[call.call_id] = OpenCall(
-            call_id=call.call_id,
-            name=call.name,
-            agent=agent,
-            arguments=call.arguments,
-            key=call.idempotency_key or call.call_id,
+    def _open(self, run: Run, call: FunctionCall, agent: str) -> None:
+        run.used_tools.add(agent)
+        run.model_call_ids.add(call.model_call_id)
+        run.unsettled[call.call_id] = None
+        at = offers.position(self.turn_id, run, self.pinned.by_name[agent], call.name)
+        record = self.calls[call.call_id] = CallRecord(call=call, agent=agent, run_path=run.path, at=at)
+        if isinstance(self.tool(record), FunctionTool):
+            self.open_calls[call.call_id] = self._open_call(record)
+
+    def _open_call(self, record: CallRecord) -> OpenCall:
+        return OpenCall(
+            call_id=record.call.call_id,
+            name=record.call.name,
+            agent=record.agent,
+            arguments=record.call.arguments,
+            key=record.key,
+            run_path=record.run_path,
         )
 
-    def _admit(self, number: int) -> None:
-        """Take an item of the input into the batch of its moment."""
-        batch = self.batch
-        if batch is None or batch.rounds != self.rounds or not self._untouched(batch):
-            batch = Batch(number, number, self.rounds)
-        self.batch = Batch(batch.first, number, self.rounds)
+    def _take_output(self, run: Run, output: FunctionCallOutput) -> None:
+        call = self.calls.get(output.call_id)
+        if call is None or output.settlement is None:
+            return
+        call.output = output
+        run.unsettled.pop(output.call_id, None)
+        self.open_calls.pop(output.call_id, None)
+        for path in [path for path in self.runs if path[: len(call.path)] == call.path]:
+            for number in self.runs.pop(path).items:
+                del self.items[number]
 
-    def _untouched(self, batch: Batch) -> bool:
-        count = len(self.pinned.input_guardrails)
-        return not any(hooks.guardrail_id(self.turn_id, batch.first, index) in self.hooks for index in range(count))
+    def _admit(self, run: Run, number: int) -> None:
+        """Take an item of the input into the batch of its moment."""
+        batch = run.batch
+        if batch is None or batch.rounds != run.rounds or not self._untouched(run, batch):
+            batch = Batch(number, number, run.rounds)
+        run.batch = Batch(batch.first, number, run.rounds)
+
+    def _untouched(self, run: Run, batch: Batch) -> bool:
+        count = len(self.pinned.input_guardrails(self.agent(run)))
+        return not any(names.guardrail_id(self.turn_id, batch.first, index) in run.hooks for index in range(count))
+
+    # -- rounds and runs -------------------------------------------------------------------------
+
+    def _complete_round(self, run: Run, body: RoundCompleted) -> None:
+        if self.pinned.config.mode in KEPT_BY_MODEL:
+            run.sent.update(self._carried(run), run.coming)
+        run.rounds += 1
+        run.usage += body.usage
+        run.last_usage, run.last_model = body.usage, body.model
+        self.usage += body.usage
+        run.last_response_id = body.response_id or run.last_response_id
+        if not run.path:
+            self.round_usage.append(RoundUsage(run.rounds, body.model, body.response_id, body.usage))
+        for key in [key for key, hook in run.hooks.items() if hook.kind in PER_ROUND]:
+            del run.hooks[key]
+        run.reply, run.coming = run.coming, []
+        run.fallback, run.handed = -1, False
+        # What is unsettled now was opened by this reply: every call of a round is settled before the next one.
+        run.calls, run.approved = list(run.unsettled), []
+        for call_id in self._in_order_of_outputs(run):
+            self.calls[call_id].output_number = self._kept_number()
+        run.transfers = [transfer for transfer in run.transfers if not transfer.settled]
+        for transfer in (*run.transfers[1:], *run.transfers[:1]):  # those that are ignored come first
+            transfer.output_number = self._kept_number()
+
+    def _carried(self, run: Run) -> list[int]:
+        """List what the request carried of what the model's API did not keep yet: what a filter left out is none."""
+        numbers = [number for number in self.unsent(run) if number not in run.coming]
+        texts = [self.items[number].json for number in numbers]
+        answers = [run.answer(names.round_id(self.turn_id, run.mark, "f", run.round, i)) for i in range(MOST_FILTERS)]
+        said = [None if answer is None else answer.answer_json for answer in answers]
+        return [numbers[i] for i in filters.kept_positions(self.pinned.config.model_input_filters, said, texts)]
+
+    def _in_order_of_outputs(self, run: Run) -> list[str]:
+        """List the calls of a reply as their outputs stand: what the agent does not have comes last."""
+        return sorted(run.calls, key=lambda call_id: self.tool(self.calls[call_id]) is None)
+
+    def _kept_number(self) -> int:
+        number, self.next_number = self.next_number, self.next_number + 1
+        return number
+
+    def _change_agent(self, run: Run, agent: str) -> None:
+        giving = run.agent
+        if run.starts == 0:  # what is there already was carried over from another turn: judged and kept before
+            run.batch, run.stored = None, self.next_number
+        run.agent, run.starts, run.handed = agent, run.starts + 1, bool(run.transfers)
+        handoff = self.handoff(giving, run.transfers[0].call.name) if run.transfers else None
+        if handoff is not None and self.pinned.reworks(handoff):
+            first = run.reply[0] if run.reply else self.next_number
+            run.rewrites.append(Rewrite(self.next_number, first, run.rounds, giving, handoff.name))
+
+    def _nest(self, call: CallRecord, agent: str) -> None:
+        tool = self.tool(call)
+        limit = tool.round_limit if isinstance(tool, AgentTool) else None
+        self.runs[call.path] = Run(path=call.path, agent=agent, limit=limit)
+
+    # -- calls and hooks -------------------------------------------------------------------------
 
     def _lose(self, body: AttemptLost) -> None:
         call = self.calls[body.call_id]
@@ -318,27 +306,57 @@ class TurnState:
             unknown = doubt is Doubt.UNKNOWN
             self.open_calls[call_id] = replace(self.open_calls[call_id], effect_unknown=unknown)
 
-    def _settle_hook(self, body: HookSettled) -> None:
+    def _decide(self, decision: Decision, *, expired: bool) -> None:
+        call = self.calls[decision.call_id]
+        call.decision, call.expired = decision, expired
+        if decision.approve and call.run_path in self.runs:
+            self.runs[call.run_path].approved.append(decision.call_id)
+        for moved in (*call.run_path, decision.call_id):  # and the calls that enclose it
+            self._move_output(self.calls[moved])
+        if decision.lasts:
+            self.sticky[call.agent, call.at] = decision
+        if isinstance(self.tool(call), FunctionTool) and decision.call_id in self.open_calls:
+            self.open_calls[decision.call_id] = replace(self.open_calls[decision.call_id], awaiting=None)
+        else:
+            self.open_calls.pop(decision.call_id, None)
+
+    def _move_output(self, call: CallRecord) -> None:
+        """Have the output of a call that waited for a decision stand behind those of calls that did not, and before
+        handoffs."""
+        call.output_number = self._kept_number()
+        transfers = self.runs[call.run_path].transfers
+        for transfer in (*transfers[1:], *transfers[:1]):
+            if not transfer.settled:
+                transfer.output_number = self._kept_number()
+
+    def _settle_hook(self, run: Run, body: HookSettled) -> None:
+        if body.kind is HookKind.SESSION_STORE:
+            run.stored = max(run.stored, names.stored_up_to(body.hook_id))
+        if body.kind is HookKind.SESSION_INPUT and body.answer_json:
+            run.merged = self.next_number + packing.brought(body.answer_json)
+        if body.kind in GUARDRAILS:
+            self._judge(run, body)
         if body.kind is not HookKind.EFFECT_CHECK:
-            self.hooks[body.hook_id] = body
+            run.hooks[body.hook_id] = body
             return
         for call_id, call in self.calls.items():
             if call.doubt is Doubt.CHECKED and self.check_of(call) == body.hook_id:
                 self._doubt(call_id, None)  # what follows from the answer is an event of its own
 
-    def check_of(self, call: CallRecord) -> str:
-        """Name the hook that is asked what the last lost attempt of a call did."""
-        return hooks.check_id(self.turn_id, call.call.call_id, call.lost_attempt)
+    def _judge(self, run: Run, said: HookSettled | GuardrailTripped) -> None:
+        if not run.path:
+            self.judged.append(Judged(run.agent, said))
 
-    def _complete_round(self, body: RoundCompleted) -> None:
-        self.rounds += 1
-        self.usage += body.usage
-        self.last_response_id = body.response_id or self.last_response_id
-        self.round_usage.append(RoundUsage(self.rounds, body.model, body.response_id, body.usage))
-        filters = [key for key, hook in self.hooks.items() if hook.kind is HookKind.MODEL_INPUT_FILTER]
-        for key in filters:  # they were this round's
-            del self.hooks[key]
-        # What is open now was opened by this reply: every call of a round is settled before the next one.
-        for call_id in self.open_calls:
-            self.calls[call_id].output_number = self.next_number
-            self.next_number += 1
+
+GUARDRAILS = frozenset(
+    {
+        HookKind.INPUT_GUARDRAIL,
+        HookKind.OUTPUT_GUARDRAIL,
+        HookKind.TOOL_INPUT_GUARDRAIL,
+        HookKind.TOOL_OUTPUT_GUARDRAIL,
+    }
+)
+"""Kinds of hooks that are guardrails."""
+
+MOST_FILTERS = 8
+"""Model input filters of a turn (run_config.proto)."""

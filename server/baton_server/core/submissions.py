@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from baton_server.core.inputs import CallSettled, CancelAsked, NewItem, RedeliveryAsked
+from baton_server.core.inputs import CallSettled, CancelAsked, DecisionMade, NewItem, RedeliveryAsked
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,4 +38,24 @@ class RedeliveryOf:
     asked: RedeliveryAsked
 
 
-Submission = NewMessages | ResultFor | CancelOf | RedeliveryOf
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecisionOf:
+    """A decision about a call that waits for one."""
+
+    turn_id: str
+    made: DecisionMade
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContinueOf:
+    """A turn that goes on from an ended one: `baton.v1.ContinueInput`.
+
+    `max_turns` None and not `unlimited_turns`: the old limit of rounds, counted anew.
+    """
+
+    turn_id: str
+    max_turns: int | None = None
+    unlimited_turns: bool = False
+
+
+Submission = NewMessages | ResultFor | CancelOf | RedeliveryOf | DecisionOf | ContinueOf
