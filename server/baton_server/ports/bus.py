@@ -24,7 +24,10 @@ class Part:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Where a fragment stands: `baton.v1.Delta` without its text. `offset` in UTF-8 bytes of its part."""
+    """Where a fragment stands: `baton.v1.Delta` without its text. `offset` in UTF-8 bytes of its part.
+
+    `run_path`: the calls that enclose it, outermost first; empty: the turn's own run.
+    """
 
     turn_id: str
     round: int
@@ -33,6 +36,7 @@ class Place:
     output_index: int
     part_index: int
     offset: int
+    run_path: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,19 +62,25 @@ class Parts(Protocol):
         """Make a fragment of text."""
         ...
 
-    def progress_part(self, turn_id: str, round_number: int, progress: Progress) -> bytes:
+    def progress_part(
+        self, turn_id: str, round_number: int, progress: Progress, run_path: tuple[str, ...] = ()
+    ) -> bytes:
         """Make a fragment of what a handler reports. `round_number`: in which its call was made, 0: not known."""
         ...
 
     def reset_part(self, at: Place, texts: Sequence[tuple[Place, str]], reason: str) -> bytes:
         """Make a reset: the texts so far of one round, by place. `reason`: ATTACHED or LOST.
 
-        `at` names turn, round and attempt; its other fields are ignored.
+        `at` names turn, run, round and attempt; its other fields are ignored.
         """
         ...
 
     def heartbeat_part(self, last_sequence: int, now: float) -> bytes:
         """Make a heartbeat; `now` is seconds since the epoch."""
+        ...
+
+    def nested(self, part: bytes) -> bool:
+        """Tell whether a part is of a nested run: an event, a fragment or a reset with a run_path."""
         ...
 
 

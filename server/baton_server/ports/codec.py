@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
-from baton_server.core.agents import Agent, RunConfig
+from baton_server.core.agents import Agent
 from baton_server.core.events import Event, TurnSnapshot
 from baton_server.core.inputs import Input
 from baton_server.core.items import Item, Settlement
+from baton_server.core.run_config import RunConfig
 
 
 class Codec(Protocol):
@@ -27,6 +28,10 @@ class Codec(Protocol):
 
     def omitted(self, data: bytes) -> tuple[str, ...]:
         """List the digests of what was omitted from an event at rest."""
+        ...
+
+    def committed_at(self, data: bytes) -> float:
+        """Read when an event at rest was committed, in seconds since the epoch."""
         ...
 
     def item(self, item: Item) -> bytes:

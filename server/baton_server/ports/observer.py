@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from baton_server.core.agents import Pinned
-from baton_server.core.events import Event, TurnSnapshot
+from baton_server.core.events import Event
+from baton_server.core.run_config import Pinned
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,15 +20,35 @@ class Attendance:
     credit: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recorded:
+    """Events of a session's log, in order. `sequences` and `times` (seconds since the epoch, by the store's clock): one
+    for each. `pinned`: what the turn runs with that they are about; None: who recorded them does not know.
+    """
+
+    session_id: str
+    events: Sequence[Event]
+    sequences: Sequence[int]
+    times: Sequence[float]
+    pinned: Pinned | None = None
+
+
 class Observer(Protocol):
     """Watches the use cases from the outer ring."""
 
-    def turn_ended(self, turn: TurnSnapshot, pinned: Pinned, started_at: float, ended_at: float) -> None:
-        """Note that a turn is over; times in seconds since the epoch, by the store's clock."""
+    def recorded(self, told: Recorded) -> None:
+        """Note what a commit has put into the log. Of a turn's driver, in the order of the log."""
         ...
 
-    def recorded(self, events: Sequence[Event]) -> None:
-        """Note what a commit has put into the log."""
+    def loaded(self, turn_id: str, read: Callable[[], Recorded]) -> None:
+        """Note that a turn goes on whose log was read: after a restart, or where a commit's end was not known.
+
+        `read` gives the turn's events from its first one on, for an observer that has not seen all of them.
+        """
+        ...
+
+    def left(self, turn_id: str) -> None:
+        """Note that nothing goes on for a turn in this process any more: it is over, or gone."""
         ...
 
     def delivered(self, name: str, attempt: int, waited_s: float) -> None:
@@ -43,10 +63,13 @@ class Observer(Protocol):
 class Unobserved:
     """Nobody watches."""
 
-    def turn_ended(self, turn: TurnSnapshot, pinned: Pinned, started_at: float, ended_at: float) -> None:
+    def recorded(self, told: Recorded) -> None:
         """Pass over it."""
 
-    def recorded(self, events: Sequence[Event]) -> None:
+    def loaded(self, turn_id: str, read: Callable[[], Recorded]) -> None:
+        """Pass over it."""
+
+    def left(self, turn_id: str) -> None:
         """Pass over it."""
 
     def delivered(self, name: str, attempt: int, waited_s: float) -> None:

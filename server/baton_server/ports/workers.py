@@ -56,6 +56,8 @@ class CauseKind(StrEnum):
     JOINED = "JOINED"
     CHECKED = "CHECKED"
     CANCELLING = "CANCELLING"
+    AWAITING_DECISION = "AWAITING_DECISION"
+    HELD = "HELD"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

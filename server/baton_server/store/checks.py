@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from baton_server.core.events import TERMINAL
-from baton_server.ports.store import Batch, CallState, NewEvent, TurnWrite
+from baton_server.ports.store import KEPT_BACK, Batch, CallState, Move, NewEvent, TurnWrite
 
 
 def check(batch: Batch) -> None:
     """Raise ValueError that names everything which contradicts itself in a batch."""
-    problems = [*_scope(batch), *_session(batch), *_turns(batch), *_events(batch), *_parked(batch)]
+    problems = [*_scope(batch), *_session(batch), *_turns(batch), *_events(batch), *_calls(batch)]
     if problems:
         raise ValueError("the batch cannot be written: " + "; ".join(problems))
 
@@ -32,6 +32,7 @@ def _scope(batch: Batch) -> Iterator[str]:
         batch.withdrawn,
         batch.contents,
         batch.calls_opened,
+        batch.grants,
     )
     if not batch.session_id and (any(of_a_session) or batch.session_deleted):
         yield "it writes to a session, but `session_id` is empty"
@@ -40,6 +41,9 @@ def _scope(batch: Batch) -> Iterator[str]:
     for call in batch.calls_opened:
         if call.session_id != batch.session_id:
             yield f"the call {call.call_id!r} is of the session {call.session_id!r}, not {batch.session_id!r}"
+    for grant in batch.grants:
+        if grant.session_id != batch.session_id:
+            yield f"the grant of {grant.tool!r} is of the session {grant.session_id!r}, not {batch.session_id!r}"
 
 
 def _session(batch: Batch) -> Iterator[str]:
@@ -69,10 +73,23 @@ def _events(batch: Batch) -> Iterator[str]:
             yield f"the item {item.item_id!r} is of the turn {item.turn_id!r}, its event of {event.turn_id!r}"
 
 
-def _parked(batch: Batch) -> Iterator[str]:
+def _calls(batch: Batch) -> Iterator[str]:
+    for call in batch.calls_opened:
+        if call.decide_by is not None and call.state is not CallState.AWAITING_DECISION:
+            yield f"the call {call.call_id!r} is opened as {call.state}, with a `decide_by` of {call.decide_by}"
+    for move in batch.moves:
+        yield from _moved(move)
     for parked in batch.parked:
         if parked.state not in (CallState.CHECKED, CallState.EFFECT_UNKNOWN):
             yield f"the call {parked.call_id!r} is parked as {parked.state}, not as checked or effect_unknown"
+
+
+def _moved(move: Move) -> Iterator[str]:
+    if move.state not in (*KEPT_BACK, CallState.QUEUED):
+        yield f"the call {move.call_id!r} is moved to {move.state}, not to held, awaiting_decision or queued"
+    asked = move.arguments_digest or move.definition_digest or move.decide_by is not None
+    if asked and move.state is not CallState.AWAITING_DECISION:
+        yield f"the call {move.call_id!r} is moved to {move.state}, with what belongs to a decision that is asked"
 
 
 def spans(events: tuple[NewEvent, ...], first: int) -> dict[str, tuple[int, int]]:

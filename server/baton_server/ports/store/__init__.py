@@ -12,6 +12,7 @@ from baton_server.ports.store.batch import (
     Deadline,
     Duplicate,
     Lease,
+    Move,
     NewEvent,
     Parked,
     Requeue,
@@ -39,10 +40,12 @@ from baton_server.ports.store.reads import (
 )
 from baton_server.ports.store.rows import (
     IN_DOUBT,
+    KEPT_BACK,
     AgentRow,
     CallRow,
     CallState,
     EventRow,
+    GrantRow,
     InboxRow,
     ItemRow,
     RequestKey,
@@ -54,6 +57,7 @@ from baton_server.ports.store.rows import (
 
 __all__ = [
     "IN_DOUBT",
+    "KEPT_BACK",
     "AgentRow",
     "Agents",
     "Batch",
@@ -68,11 +72,13 @@ __all__ = [
     "Duplicate",
     "EventRow",
     "Events",
+    "GrantRow",
     "Inbox",
     "InboxRow",
     "ItemRow",
     "Items",
     "Lease",
+    "Move",
     "NewEvent",
     "Page",
     "Parked",

@@ -11,14 +11,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from baton_server.core.agents import LostWorker
 from baton_server.core.events import SessionStatus
 from baton_server.core.items import Usage
+from baton_server.core.tools import LostWorker
 from baton_server.ports.store.rows import (
     AgentRow,
     CallRow,
     CallState,
     EventRow,
+    GrantRow,
     InboxRow,
     ItemRow,
     RequestRow,
@@ -44,11 +45,12 @@ class NewEvent:
 class SettleGuard:
     """The call must still be open (Conflict CALL); with `attempt` not 0, leased at that very attempt.
 
-    A call that the same batch opens is open.
+    `state`: the call is in that very one; None: in any in which it is open. A call that the same batch opens is open.
     """
 
     call_id: str
     attempt: int = 0
+    state: CallState | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,10 +71,26 @@ class Settled:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Move:
+    """A call that is kept back, or is so no more: it becomes `state`, which is HELD, AWAITING_DECISION or QUEUED.
+
+    Guard: it is HELD or AWAITING_DECISION; else it is skipped. The digests and `decide_by` are as in CallRow, and
+    written with AWAITING_DECISION, to which alone they belong; another state leaves the digests and ends `decide_by`.
+    QUEUED: any worker may have it at once, at the place that it was opened at.
+    """
+
+    call_id: str
+    state: CallState
+    arguments_digest: str = ""
+    definition_digest: str = ""
+    decide_by: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Lease:
     """A call to hand to a worker: it becomes LEASED with `attempt`.
 
-    Guard (Conflict CALL): it is QUEUED, perhaps by a requeue of the same batch, and `attempt` is its next one.
+    Guard (Conflict CALL): it is QUEUED, perhaps by a move or requeue of the same batch, and `attempt` is its next one.
     `holder` as in CallRow. `lost_worker`: what the handler says, for a call that says nothing; None: neither does it.
     """
 
@@ -141,6 +159,7 @@ class SessionWrite:
 
     `new`: insert this row; the guard is that its key and its id are free (Conflict KEY); the other fields are then
     written over it. `expected_version`: guard, None: none; `bump`: grow the version. `add_usage` is added up.
+    `history_keeper` as in SessionRow.
     """
 
     new: SessionRow | None = None
@@ -149,6 +168,7 @@ class SessionWrite:
     status: SessionStatus | None = None
     active_turn_id: str | None = None
     add_usage: Usage | None = None
+    history_keeper: str | None = None
     replace: SessionRow | None = None
     """Defaults to take over (agent, config, scopes, metadata, expires_after_s); the rest of the row is ignored."""
 
@@ -158,9 +178,10 @@ class Batch:
     """One step of one session, all or nothing.
 
     `session_id` empty only for batches that touch no session (agents, leases, requeues, deadlines); if there is no such
-    session, Conflict GONE. Order of effects, where one part meets another: calls are opened, settled, parked,
-    requeued, leased; inbox rows are consumed, then added; timers are cleared, then set. A batch that contradicts
-    itself (an event of a turn that the session has not, an id that is there already) is a ValueError.
+    session, Conflict GONE. Order of effects, where one part meets another: items are recorded, then withdrawn; calls
+    are opened, settled, moved, parked, requeued, leased; inbox rows are consumed, then added; timers are cleared, then
+    set. A batch that contradicts itself (an event of a turn that the session has not, an id that is there already) is
+    a ValueError.
     """
 
     session_id: str = ""
@@ -173,17 +194,21 @@ class Batch:
     settles: tuple[SettleGuard, ...] = ()
     events: tuple[NewEvent, ...] = ()
     withdrawn: tuple[str, ...] = ()
-    """Items that leave the history with the first event of the batch."""
+    """Items that leave the history with the first event of the batch; one that this batch adds, with its own. One that
+    is not in the history is passed over."""
     documents: Mapping[str, bytes] = field(default_factory=dict)
     """Pinned agents and configurations by digest; one that is there stays."""
     contents: Mapping[str, bytes] = field(default_factory=dict)
     """Large texts of the session by digest; one that is there stays."""
     calls_opened: tuple[CallRow, ...] = ()
     calls_settled: tuple[Settled, ...] = ()
+    moves: tuple[Move, ...] = ()
     leases: tuple[Lease, ...] = ()
     requeues: tuple[Requeue, ...] = ()
     parked: tuple[Parked, ...] = ()
     deadlines: tuple[Deadline, ...] = ()
+    grants: tuple[GrantRow, ...] = ()
+    """Of the session. A later one for the same agent and tool replaces the one before, in this batch too."""
     timers_set: tuple[TimerRow, ...] = ()
     timers_cleared: tuple[tuple[str, str], ...] = ()
     """(turn_id, name)."""

@@ -12,6 +12,7 @@ from baton_server.ports.store.rows import (
     AgentRow,
     CallRow,
     EventRow,
+    GrantRow,
     InboxRow,
     ItemRow,
     RequestKey,
@@ -57,6 +58,10 @@ class Sessions(Protocol):
 
     async def expired(self, now: float, limit: int) -> Sequence[str]:
         """List sessions whose `expires_after_s` has passed since their last event and all of whose turns ended."""
+        ...
+
+    async def grants(self, session_id: str) -> tuple[GrantRow, ...]:
+        """List what was decided for all later calls of a session, by agent and tool."""
         ...
 
 
@@ -143,7 +148,10 @@ class Calls(Protocol):
     async def open_everywhere(
         self, page: Page, names: Sequence[str] = (), scopes: Sequence[str] = ()
     ) -> Sequence[CallRow]:
-        """List open calls of all sessions, oldest first; `page.after` is a call_id."""
+        """List open calls of all sessions, oldest first; `page.after` is a call_id.
+
+        A new process sets all clocks of calls from it: `deadline`, `expires_at`, `decide_by`.
+        """
         ...
 
     async def succeeded(self, session_id: str, idempotency_key: str) -> CallRow | None:

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from baton_server.core.agents import LostWorker
 from baton_server.core.events import SessionStatus, TurnStatus
 from baton_server.core.items import Usage
+from baton_server.core.tools import LostWorker
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,6 +21,7 @@ class SessionRow:
 
     `key`, `agent_id`, `agent_digest`, `active_turn_id` empty: none. `config_digest`: of its default run
     configuration, empty: none. `expires_after_s` None: never. `last_active_at`: of its last event.
+    `history_keeper`: SESSION or MODEL, empty: no turn has decided it yet (`baton.v1.HistoryKeeper`).
     """
 
     session_id: str
@@ -39,6 +40,7 @@ class SessionRow:
     last_active_at: float = 0.0
     expires_after_s: float | None = None
     version: int = 0
+    history_keeper: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,10 +71,14 @@ class TurnRow:
 class CallState(StrEnum):
     """Where a call is.
 
-    QUEUED: for any worker; LEASED: a worker has it; CHECKED: its last attempt is lost, and a check is asked whether
-    it took effect; EFFECT_UNKNOWN: nobody knows, and it must not run twice; SETTLED: it has its output.
+    HELD: not handed out yet, since a hook about it is asked, or its turn lets fewer functions run at once;
+    AWAITING_DECISION: somebody must allow it first; QUEUED: for any worker; LEASED: a worker has it; CHECKED: its last
+    attempt is lost, and a check is asked whether it took effect; EFFECT_UNKNOWN: nobody knows, and it must not run
+    twice; SETTLED: it has its output. All but the last are open.
     """
 
+    HELD = "held"
+    AWAITING_DECISION = "awaiting_decision"
     QUEUED = "queued"
     LEASED = "leased"
     CHECKED = "checked"
@@ -82,6 +88,9 @@ class CallState(StrEnum):
 
 IN_DOUBT = frozenset({CallState.CHECKED, CallState.EFFECT_UNKNOWN})
 """States of a call whose last attempt is lost and may have taken effect: its own result would settle it."""
+
+KEPT_BACK = frozenset({CallState.HELD, CallState.AWAITING_DECISION})
+"""States of a call that no worker may have yet: only a Move brings it to the queue."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +105,9 @@ class CallRow:
     first ack, None: none; `deadline`: when it times out, None: not acked yet, or none; `expires_at`: when it fails
     unless it is settled. `settled_attempt` and `result_digest` recognise a result that comes again;
     `settled_attempt` 0: settled from outside or by the Runner. `succeeded`: it was settled by an output that is no
-    failure; `output_item_id`: that output, empty: open.
+    failure; `output_item_id`: that output, empty: open. `run_path`: calls that enclose it, outermost first; empty: the
+    turn's own run. `arguments_digest` and `definition_digest`: what the decision about it is bound to, kept once it is
+    made; empty: none was asked. `decide_by`: when it is rejected by itself, None: never; of AWAITING_DECISION alone.
     """
 
     call_id: str
@@ -124,11 +135,34 @@ class CallRow:
     result_digest: str = ""
     succeeded: bool = False
     output_item_id: str = ""
+    run_path: tuple[str, ...] = ()
+    arguments_digest: str = ""
+    definition_digest: str = ""
+    decide_by: float | None = None
 
     @property
     def key(self) -> str:
         """Say by which key the outside world knows whether it took effect."""
         return self.idempotency_key or self.call_id
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GrantRow:
+    """A decision for all later calls of a function by an agent in a session. One for each agent and tool.
+
+    `definition_digest`: of the function that was decided about. `approve` False: they are rejected, and `message` is
+    what the model is told, empty: the default. `decided_by` empty: not said. `created_at`: of this decision, not of one
+    that it replaced.
+    """
+
+    session_id: str
+    agent: str
+    tool: str
+    definition_digest: str
+    approve: bool
+    message: str = ""
+    decided_by: str = ""
+    created_at: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

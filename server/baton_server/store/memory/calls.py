@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from baton_server.ports.store import (
+    KEPT_BACK,
     Batch,
     CallRow,
     CallState,
@@ -12,6 +13,7 @@ from baton_server.ports.store import (
     ConflictKind,
     Deadline,
     Lease,
+    Move,
     Parked,
     Requeue,
     Settled,
@@ -25,7 +27,7 @@ MAY_BE_REQUEUED = frozenset({CallState.LEASED, CallState.CHECKED, CallState.EFFE
 
 
 def write_calls(calls: Calls, batch: Batch, at: float) -> None:
-    """Open, settle, park, take back, hand out: in this order. Raises Conflict, ValueError."""
+    """Open, settle, move, park, take back, hand out: in this order. Raises Conflict, ValueError."""
     for opened in batch.calls_opened:
         if opened.call_id in calls:
             raise ValueError(f"there is a call {opened.call_id!r} already")
@@ -34,6 +36,8 @@ def write_calls(calls: Calls, batch: Batch, at: float) -> None:
         _check_open(calls, guard)
     for settled in batch.calls_settled:
         _settle(calls, settled)
+    for move in batch.moves:
+        _move(calls, move)
     for parked in batch.parked:
         _park(calls, parked)
     for back in batch.requeues:
@@ -48,6 +52,8 @@ def _check_open(calls: Calls, guard: SettleGuard) -> None:
     row = calls.get(guard.call_id)
     if row is None or row.state is CallState.SETTLED:
         raise Conflict(ConflictKind.CALL, f"the call {guard.call_id!r} is not open")
+    if guard.state not in (None, row.state):
+        raise Conflict(ConflictKind.CALL, f"the call {guard.call_id!r} is {row.state}, not {guard.state}")
     if guard.attempt and (row.state is not CallState.LEASED or row.attempt != guard.attempt):
         raise Conflict(ConflictKind.CALL, f"the call {guard.call_id!r} is {row.state} at attempt {row.attempt}")
 
@@ -67,9 +73,20 @@ def _settle(calls: Calls, settled: Settled) -> None:
             result_digest=settled.digest,
             succeeded=settled.succeeded,
             output_item_id=settled.output_item_id,
+            decide_by=None,
         )
     elif settled.output_item_id and not row.output_item_id:
         calls[row.call_id] = replace(row, succeeded=settled.succeeded, output_item_id=settled.output_item_id)
+
+
+def _move(calls: Calls, move: Move) -> None:
+    row = calls.get(move.call_id)
+    if row is None or row.state not in KEPT_BACK:
+        return
+    row = replace(row, state=move.state, decide_by=move.decide_by)
+    if move.state is CallState.AWAITING_DECISION:
+        row = replace(row, arguments_digest=move.arguments_digest, definition_digest=move.definition_digest)
+    calls[row.call_id] = row
 
 
 def _park(calls: Calls, parked: Parked) -> None:

@@ -89,6 +89,7 @@ def _delete_session(tables: Tables, batch: Batch) -> None:
     _drop(tables.sessions_of_items, items)
     _drop(tables.calls, (row.call_id for row in tables.calls.values() if row.session_id == gone))
     _drop(tables.contents, (key for key in tables.contents if key[0] == gone))
+    _drop(tables.grants, (key for key in tables.grants if key[0] == gone))
     _drop(tables.requests, (key for key in tables.requests if key.session_id == gone and key != kept))
 
 
@@ -115,6 +116,7 @@ def _advance_session(tables: Tables, batch: Batch, at: float) -> SessionRow:
             status=row.status if write.status is None else write.status,
             active_turn_id=row.active_turn_id if write.active_turn_id is None else write.active_turn_id,
             usage=row.usage if write.add_usage is None else row.usage + write.add_usage,
+            history_keeper=row.history_keeper if write.history_keeper is None else write.history_keeper,
         )
         if write.replace is not None:
             row = _with_defaults(row, write.replace)
@@ -217,7 +219,7 @@ def _append(tables: Tables, batch: Batch, first: int, at: float, stamp: Stamp) -
     for item_id in batch.withdrawn:
         row = tables.items.get(item_id)
         if row is not None and row.in_history and tables.sessions_of_items[item_id] == batch.session_id:
-            tables.items[item_id] = replace(row, withdrawn=first, in_history=False)
+            tables.items[item_id] = replace(row, withdrawn=max(first, row.added), in_history=False)
     return rows
 
 
@@ -260,6 +262,8 @@ def _write_rest(tables: Tables, batch: Batch, at: float) -> None:
     tables.documents = {**batch.documents, **tables.documents}
     contents = {(batch.session_id, digest): data for digest, data in batch.contents.items()}
     tables.contents = {**contents, **tables.contents}
+    for grant in batch.grants:
+        tables.grants[grant.session_id, grant.agent, grant.tool] = replace(grant, created_at=at)
     _drop(tables.timers, batch.timers_cleared)
     tables.timers.update({(timer.turn_id, timer.name): timer for timer in batch.timers_set})
     agent = batch.agent

@@ -12,6 +12,7 @@ from baton_server.ports.store import (
     CallRow,
     CallState,
     EventRow,
+    GrantRow,
     InboxRow,
     ItemRow,
     Page,
@@ -87,6 +88,11 @@ class MemorySessions(_Reads):
             and not tables.under_way(row.session_id)
         ]
         return [session_id for _, session_id in sorted(found)][:limit]
+
+    async def grants(self, session_id: str) -> tuple[GrantRow, ...]:
+        """List what was decided for all later calls of a session."""
+        rows = sorted((await self._now()).grants.items())
+        return tuple(row for key, row in rows if key[0] == session_id)
 
 
 class MemoryTurns(_Reads):

@@ -9,6 +9,7 @@ from baton_server.ports.store import (
     AgentRow,
     CallRow,
     EventRow,
+    GrantRow,
     InboxRow,
     ItemRow,
     RequestKey,
@@ -23,7 +24,8 @@ from baton_server.ports.store import (
 class Tables:
     """The tables. Dictionaries keep the order in which rows came, which is the order of calls.
 
-    `sessions_of_items`: session by item_id. `inbox_last`: the newest n that a turn's inbox ever had.
+    `sessions_of_items`: session by item_id. `grants`: by session, agent and tool. `inbox_last`: the newest n that a
+    turn's inbox ever had.
     """
 
     sessions: dict[str, SessionRow] = field(default_factory=dict)
@@ -32,6 +34,7 @@ class Tables:
     items: dict[str, ItemRow] = field(default_factory=dict)
     sessions_of_items: dict[str, str] = field(default_factory=dict)
     calls: dict[str, CallRow] = field(default_factory=dict)
+    grants: dict[tuple[str, str, str], GrantRow] = field(default_factory=dict)
     inbox: dict[tuple[str, int], InboxRow] = field(default_factory=dict)
     inbox_last: dict[str, int] = field(default_factory=dict)
     timers: dict[tuple[str, str], TimerRow] = field(default_factory=dict)

@@ -10,6 +10,7 @@ from baton_server.ports.store import (
     AgentRow,
     CallRow,
     EventRow,
+    GrantRow,
     InboxRow,
     ItemRow,
     Page,
@@ -68,6 +69,10 @@ class SqlSessions:
     async def expired(self, now: float, limit: int) -> Sequence[str]:
         """List sessions whose time has passed."""
         return [row[0] for row in await self._ask(self._sql.expired, {"now": now, "limit": limit})]
+
+    async def grants(self, session_id: str) -> tuple[GrantRow, ...]:
+        """List what was decided for all later calls of a session."""
+        return tuple(rows.grant(row) for row in await self._ask(self._sql.grants, {"session_id": session_id}))
 
 
 class SqlTurns:

@@ -6,14 +6,15 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from baton_server.core.agents import LostWorker
 from baton_server.core.events import SessionStatus, TurnStatus
 from baton_server.core.items import Usage
+from baton_server.core.tools import LostWorker
 from baton_server.ports.store import (
     AgentRow,
     CallRow,
     CallState,
     EventRow,
+    GrantRow,
     InboxRow,
     ItemRow,
     RequestRow,
@@ -59,6 +60,7 @@ SESSION_COLUMNS = (
     "expires_after_s",
     "version",
     *USAGE_COLUMNS,
+    "history_keeper",
 )
 TURN_COLUMNS = (
     "turn_id",
@@ -102,6 +104,20 @@ CALL_COLUMNS = (
     "expires_at",
     "succeeded",
     "output_item_id",
+    "run_path",
+    "arguments_digest",
+    "definition_digest",
+    "decide_by",
+)
+GRANT_COLUMNS = (
+    "session_id",
+    "agent",
+    "tool",
+    "definition_digest",
+    "approve",
+    "message",
+    "decided_by",
+    "created_at",
 )
 EVENT_COLUMNS = ("sequence", "turn_id", "data")
 ITEM_COLUMNS = (
@@ -172,6 +188,7 @@ def new_session_params(row: SessionRow, at: float) -> dict[str, Any]:
         "last_active_at": at,
         "version": 0,
         **usage_params(row.usage),
+        "history_keeper": row.history_keeper,
     }
 
 
@@ -201,6 +218,7 @@ def session(row: Row) -> SessionRow:
             reasoning_tokens=row[19],
             total_tokens=row[20],
         ),
+        history_keeper=row[21],
     )
 
 
@@ -252,6 +270,10 @@ def new_call_params(row: CallRow, at: float) -> dict[str, Any]:
         "expires_at": row.expires_at,
         "succeeded": row.succeeded,
         "output_item_id": row.output_item_id,
+        "run_path": texts(row.run_path) if row.run_path else "",
+        "arguments_digest": row.arguments_digest,
+        "definition_digest": row.definition_digest,
+        "decide_by": row.decide_by,
     }
 
 
@@ -283,6 +305,38 @@ def call(row: Row) -> CallRow:
         expires_at=row[22],
         succeeded=bool(row[23]),
         output_item_id=row[24],
+        run_path=tuple(json.loads(row[25])) if row[25] else (),
+        arguments_digest=row[26],
+        definition_digest=row[27],
+        decide_by=row[28],
+    )
+
+
+def grant_params(row: GrantRow, at: float) -> dict[str, Any]:
+    """Bind a decision that is made now."""
+    return {
+        "session_id": row.session_id,
+        "agent": row.agent,
+        "tool": row.tool,
+        "definition_digest": row.definition_digest,
+        "approve": row.approve,
+        "message": row.message.encode(),
+        "decided_by": row.decided_by.encode(),
+        "created_at": at,
+    }
+
+
+def grant(row: Row) -> GrantRow:
+    """Read a decision for all later calls."""
+    return GrantRow(
+        session_id=row[0],
+        agent=row[1],
+        tool=row[2],
+        definition_digest=row[3],
+        approve=bool(row[4]),
+        message=row[5].decode(),
+        decided_by=row[6].decode(),
+        created_at=row[7],
     )
 
 

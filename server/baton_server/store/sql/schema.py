@@ -90,6 +90,7 @@ sessions = Table(
     _time("last_active_at"),
     _time("expires_after_s", nullable=True),
     _whole("version"),
+    _added_text("history_keeper"),
     PrimaryKeyConstraint("tenant", "session_id"),
     UniqueConstraint("tenant", "key"),
 )
@@ -200,6 +201,10 @@ calls = Table(
     _time("expires_at", nullable=True),
     Column("succeeded", Boolean, server_default=false(), nullable=False),
     _added_text("output_item_id"),
+    _added_text("run_path"),  # JSON array; empty: no calls, as in nearly every row
+    _added_text("arguments_digest"),
+    _added_text("definition_digest"),
+    _time("decide_by", nullable=True),
     PrimaryKeyConstraint("number"),  # counted by the database, hence without the tenant
     UniqueConstraint("tenant", "call_id"),
     Index(None, "tenant", "session_id", "number"),
@@ -216,6 +221,21 @@ Index(
     calls.c.number,
     sqlite_where=_keyed,
     postgresql_where=_keyed,
+)
+
+grants = Table(
+    "grants",
+    metadata,
+    _tenant(),
+    _text("session_id"),
+    _text("agent"),
+    _text("tool"),
+    _text("definition_digest"),
+    Column("approve", Boolean, nullable=False),
+    _bytes("message"),
+    _bytes("decided_by"),
+    _time("created_at"),
+    PrimaryKeyConstraint("tenant", "session_id", "agent", "tool"),
 )
 
 inbox = Table(

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from baton_server.ports.store import CallState, Conflict, ConflictKind, Lease
+from baton_server.ports.store import CallState, Conflict, ConflictKind, Lease, Move, SettleGuard
 from baton_server.store.sql import rows
 from baton_server.store.sql.applying.step import Step
 
 
 def write_calls(step: Step) -> None:
-    """Open, settle, park, take back, hand out: in this order, so that one batch can do several."""
+    """Open, settle, move, park, take back, hand out: in this order, so that one batch can do several."""
     batch, sql = step.batch, step.sql.calls
     if batch.calls_opened:
         opened = [rows.new_call_params(row, step.at) for row in batch.calls_opened]
         step.db.executemany(sql.insert, opened)
     _settle(step)
+    for move in batch.moves:
+        _move(step, move)
     for parked in batch.parked:
         step.db.execute(sql.park, {"call_id": parked.call_id, "attempt": parked.attempt, "state": parked.state})
     for requeue in batch.requeues:
@@ -33,7 +35,7 @@ def write_calls(step: Step) -> None:
 def _settle(step: Step) -> None:
     sql = step.sql.calls
     for guard in step.batch.settles:
-        _check_open(step, guard.call_id, guard.attempt)
+        _check_open(step, guard)
     for settled in step.batch.calls_settled:
         given = {
             "call_id": settled.call_id,
@@ -46,6 +48,18 @@ def _settle(step: Step) -> None:
         was_open = step.db.execute(sql.settle, given).rowcount
         if not was_open and settled.output_item_id:
             step.db.execute(sql.record, given)
+
+
+def _move(step: Step, move: Move) -> None:
+    statement = step.sql.calls.ask if move.state is CallState.AWAITING_DECISION else step.sql.calls.move
+    given = {
+        "call_id": move.call_id,
+        "state": move.state,
+        "arguments_digest": move.arguments_digest,
+        "definition_digest": move.definition_digest,
+        "decide_by": move.decide_by,
+    }
+    step.db.execute(statement, given)
 
 
 def _lease(step: Step, lease: Lease) -> None:
@@ -64,10 +78,13 @@ def _lease(step: Step, lease: Lease) -> None:
         )
 
 
-def _check_open(step: Step, call_id: str, attempt: int) -> None:
+def _check_open(step: Step, guard: SettleGuard) -> None:
+    call_id, attempt = guard.call_id, guard.attempt
     found = step.db.execute(step.sql.calls.standing, {"call_id": call_id}).fetchone()
     if found is None or found[0] == CallState.SETTLED:
         raise Conflict(ConflictKind.CALL, f"the call {call_id!r} is not open")
+    if guard.state not in (None, found[0]):
+        raise Conflict(ConflictKind.CALL, f"the call {call_id!r} is {found[0]}, not {guard.state}")
     if attempt and (found[0] != CallState.LEASED or found[1] != attempt):
         raise Conflict(
             ConflictKind.CALL,

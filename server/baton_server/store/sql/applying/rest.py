@@ -1,4 +1,4 @@
-"""Documents, contents, timers and kept agents."""
+"""Documents, contents, grants, timers and kept agents."""
 
 from __future__ import annotations
 
@@ -8,13 +8,17 @@ from baton_server.store.sql.applying.step import Step
 
 
 def write_rest(step: Step) -> None:
-    """Keep documents and contents, set timers, keep agents."""
+    """Keep documents and contents, note grants, set timers, keep agents."""
     batch, sql = step.batch, step.sql.rest
     for digest, data in batch.documents.items():
         step.db.execute(sql.insert_document, {"digest": digest, "data": data})
     for digest, data in batch.contents.items():
         given = {"session_id": batch.session_id, "digest": digest, "data": data}
         step.db.execute(sql.insert_content, given)
+    for grant in batch.grants:
+        granted = rows.grant_params(grant, step.at)
+        step.db.execute(sql.clear_grant, granted)
+        step.db.execute(sql.insert_grant, granted)
     for turn_id, name in batch.timers_cleared:
         step.db.execute(sql.clear_timer, {"turn_id": turn_id, "name": name})
     for timer in batch.timers_set:

@@ -79,5 +79,6 @@ def _session_params(step: Step, write: SessionWrite) -> dict[str, Any]:
         "active_at": step.at if step.batch.events else None,
         "status": write.status,
         "active_turn_id": write.active_turn_id,
+        "history_keeper": write.history_keeper,
         **usage,
     }

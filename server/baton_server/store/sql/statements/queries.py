@@ -70,6 +70,10 @@ class _Sessions:
             .order_by(earliest, columns.session_id)
             .limit(param("limit"))
         )
+        grants = schema.grants
+        self.grants = dialect.compile(
+            _all(grants, rows.GRANT_COLUMNS).where(keyed(grants, "session_id")).order_by(grants.c.agent, grants.c.tool)
+        )
 
 
 class _Turns:

@@ -10,6 +10,7 @@ from sqlalchemy import (
     delete,
     func,
     not_,
+    null,
     or_,
     select,
     update,
@@ -78,6 +79,7 @@ class _Sessions:
                 last_sequence=columns.last_sequence + param("events"),
                 last_active_at=func.coalesce(param("active_at"), columns.last_active_at),
                 status=func.coalesce(param("status"), columns.status),
+                history_keeper=func.coalesce(param("history_keeper"), columns.history_keeper),
                 **usage,
             )
             .returning(columns.version, columns.last_sequence)
@@ -104,6 +106,7 @@ def _deletes() -> list[Delete]:
         schema.items,
         schema.calls,
         schema.contents,
+        schema.grants,
         schema.turns,
         schema.sessions,
     )
@@ -169,7 +172,7 @@ class _Log:
                 items.c.added > number(0),
                 items.c.withdrawn == number(0),
             )
-            .values(withdrawn=param("sequence"))
+            .values(withdrawn=case((items.c.added > param("sequence"), items.c.added), else_=param("sequence")))
         )
         self.anchor = dialect.compile(
             update(items)
@@ -179,6 +182,7 @@ class _Log:
 
 
 _QUEUED, _LEASED = constant(CallState.QUEUED), constant(CallState.LEASED)
+_HELD, _AWAITING_DECISION = constant(CallState.HELD), constant(CallState.AWAITING_DECISION)
 _CHECKED, _EFFECT_UNKNOWN = constant(CallState.CHECKED), constant(CallState.EFFECT_UNKNOWN)
 _SETTLED = constant(CallState.SETTLED)
 _HELD_BY_NOBODY = {"worker_id": constant(""), "instance_id": constant(""), "holder": constant("")}
@@ -213,6 +217,7 @@ class _Calls:
                 result_digest=param("digest"),
                 succeeded=param("succeeded"),
                 output_item_id=param("output_item_id"),
+                decide_by=null(),
             )
         )
         self.record = dialect.compile(
@@ -224,6 +229,19 @@ class _Calls:
     def _deliver(self, dialect: Dialect) -> None:
         table = schema.calls
         columns = table.c
+        kept_back = columns.state.in_([_HELD, _AWAITING_DECISION])
+        move = (
+            update(table)
+            .where(keyed(table, "call_id"), kept_back)
+            .values(state=param("state"), decide_by=param("decide_by"))
+        )
+        self.move = dialect.compile(move)
+        self.ask = dialect.compile(
+            move.values(
+                arguments_digest=param("arguments_digest"),
+                definition_digest=param("definition_digest"),
+            )
+        )
         self.park = dialect.compile(
             update(table)
             .where(keyed(table, "call_id", "attempt"), columns.state.in_([_LEASED, _CHECKED]))
@@ -275,12 +293,15 @@ class _Inbox:
 
 
 class _Rest:
-    """Documents, contents, timers, agents and the mark that a health check leaves."""
+    """Documents, contents, grants, timers, agents and the mark that a health check leaves."""
 
     def __init__(self, dialect: Dialect) -> None:
         agents = schema.agents
         self.insert_document = dialect.compile(dialect.insert(schema.documents, skip_existing=True))
         self.insert_content = dialect.compile(dialect.insert(schema.contents, skip_existing=True))
+        grants = schema.grants
+        self.clear_grant = dialect.compile(delete(grants).where(keyed(grants, "session_id", "agent", "tool")))
+        self.insert_grant = dialect.compile(dialect.insert(grants))
         self.clear_timer = dialect.compile(delete(schema.timers).where(keyed(schema.timers, "turn_id", "name")))
         self.insert_timer = dialect.compile(dialect.insert(schema.timers))
         self.newest_revision = dialect.compile(
