@@ -1,11 +1,12 @@
 """What a provider's failures mean: HTTP errors, error events and broken connections as `ModelError`.
 
 A message says what happened, what the provider said of it and what to do. It never holds a key, a header or
-a whole body: whatever a provider said passes `_said`.
+a whole body: whatever a provider said passes `_said`. The attempt beside it is what retries go by.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -17,6 +18,8 @@ from openai import APIStatusError
 
 from baton_server.core.errors import Failure, Reason
 from baton_server.core.responses import unicode
+from baton_server.core.retries import Attempt
+from baton_server.model.extras import RequestError
 from baton_server.ports.model import ModelError
 
 MAX_QUOTE_BYTES = 512
@@ -37,6 +40,7 @@ _BY_CODE = {
     "context_length_exceeded": Reason.CONTEXT_LENGTH_EXCEEDED,
     "invalid_request_error": Reason.MODEL_REQUEST_INVALID,
     "invalid_prompt": Reason.MODEL_REQUEST_INVALID,
+    "conversation_locked": Reason.CONVERSATION_LOCKED,
 }
 
 _BY_STATUS = {
@@ -47,6 +51,12 @@ _BY_STATUS = {
     429: Reason.MODEL_RATE_LIMITED,
 }
 
+_SUGGESTS_RETRY = frozenset({408, 409, 429})
+"""Statuses after which the `openai` package itself asks again, besides 5xx."""
+
+_NEVER_AGAIN = frozenset({Reason.MODEL_QUOTA_EXCEEDED, Reason.CONTEXT_LENGTH_EXCEEDED})
+"""What the same request cannot get over, whatever status it came with."""
+
 _WHAT_TO_DO = {
     Reason.MODEL_AUTHENTICATION: "Set OPENAI_API_KEY of the server to a key that may use the model.",
     Reason.MODEL_NOT_FOUND: "Name a model that the provider serves, or check the server's base URL.",
@@ -55,7 +65,8 @@ _WHAT_TO_DO = {
     Reason.MODEL_REQUEST_INVALID: "Change the agent or its model settings accordingly.",
     Reason.CONTEXT_LENGTH_EXCEEDED: "Shorten the input or the session's history, or use a larger model.",
     Reason.MODEL_UNAVAILABLE: "Try again later.",
-    Reason.MODEL_TIMEOUT: "Try again, or raise the server's timeout of model requests.",
+    Reason.MODEL_TIMEOUT: "Try again, or raise model_settings.timeout or the server's timeout of model requests.",
+    Reason.CONVERSATION_LOCKED: "Wait until the other request of the conversation has ended.",
 }
 
 # Words that begin a credential in any text, whoever wrote it.
@@ -73,10 +84,11 @@ class Provider:
     base_url: str
     api_key: str = field(default="", repr=False)
 
-    def failed_status(self, model: str, error: APIStatusError) -> ModelError:
+    def failed_status(self, model: str, error: APIStatusError, conversation_id: str = "") -> ModelError:
         """Read an answer whose HTTP status is no success."""
         code, param, text = self._told(error.body)
-        status = error.status_code
+        status, headers = error.status_code, error.response.headers
+        wait_s = _retry_after_s(headers)
         reason = _BY_CODE.get(code) or _BY_STATUS.get(status)
         if reason is None:
             reason = Reason.MODEL_REQUEST_INVALID if 400 <= status < 500 else Reason.MODEL_UNAVAILABLE
@@ -87,9 +99,17 @@ class Provider:
             "status": str(status),
             "code": code,
             "param": param,
-            "retry_after": _retry_after(error.response.headers),
+            "retry_after": "" if wait_s is None else _seconds(wait_s),
+            "conversation_id": conversation_id,
         }
-        return self._error(reason, f"answered HTTP {status} for the model {_cut_fact(model)!r}", text, facts)
+        attempt = Attempt(
+            status=status,
+            suggested=_suggests(status, reason, headers),
+            retry_after_s=wait_s,
+            locked=reason is Reason.CONVERSATION_LOCKED,
+        )
+        what = f"answered HTTP {status} for the model {_cut_fact(model)!r}"
+        return self._error(reason, what, text, facts, attempt=attempt)
 
     def failed_event(self, model: str, error: Any) -> ModelError:
         """Read the error of a stream that began well: of `response.failed` or of an `error` event."""
@@ -101,7 +121,8 @@ class Provider:
             reason = Reason.MODEL_REQUEST_INVALID if of_input else Reason.MODEL_UNAVAILABLE
         facts = {"model": model, "code": code, "param": param}
         what = f"failed while the model {_cut_fact(model)!r} answered" + (f" ({code})" if code else "")
-        return self._error(reason, what, text, facts)
+        attempt = Attempt(suggested=reason in _PASSING, locked=reason is Reason.CONVERSATION_LOCKED)
+        return self._error(reason, what, text, facts, attempt=attempt)
 
     def malformed(self, model: str, problem: str) -> ModelError:
         """Say that a reply does not read as one of the Responses API."""
@@ -112,7 +133,7 @@ class Provider:
         """Say that a stream ended without its terminal event."""
         what = f"ended the stream of the model {_cut_fact(model)!r} before response.completed"
         if content_type.startswith("text/event-stream"):
-            return self._error(Reason.MODEL_UNAVAILABLE, what, "", {})
+            return self._error(Reason.MODEL_UNAVAILABLE, what, "", {}, attempt=_LOST)
         hint = f"the answer is {content_type or 'of no type'}, no event stream: does {self.base_url} serve it?"
         return self._error(Reason.MODEL_UNAVAILABLE, what, hint, {})
 
@@ -125,19 +146,26 @@ class Provider:
         """Say that a connection could not be made or broke."""
         what = f"cannot be reached at {self.base_url}, or broke the connection"
         said = self._said(f"{type(error).__name__}: {error}" if str(error) else type(error).__name__)
-        return self._error(Reason.MODEL_UNAVAILABLE, what, said, {})
+        return self._error(Reason.MODEL_UNAVAILABLE, what, said, {}, attempt=_LOST)
 
     def timed_out(self, model: str, timeout_s: float) -> ModelError:
         """Say that a request took too long."""
         timeout = f"{timeout_s:g}s"
         what = f"did not finish the answer of the model {_cut_fact(model)!r} within {timeout}"
-        return self._error(Reason.MODEL_TIMEOUT, what, "", {"timeout": timeout})
+        return self._error(Reason.MODEL_TIMEOUT, what, "", {"timeout": timeout}, attempt=_LOST)
 
     def unconnected(self, timeout_s: float) -> ModelError:
         """Say that nobody took the connection in time."""
         timeout = f"{timeout_s:g}s"
         what = f"took no connection at {self.base_url} within {timeout}"
-        return self._error(Reason.MODEL_TIMEOUT, what, "", {"timeout": timeout})
+        return self._error(Reason.MODEL_TIMEOUT, what, "", {"timeout": timeout}, attempt=_LOST)
+
+    def refused_settings(self, error: RequestError) -> ModelError:
+        """Say that settings make no request that could be sent."""
+        param = _cut_fact(unicode(error.param))
+        message = f"The model setting {param} {_cut(unicode(error.problem), MAX_QUOTE_BYTES)}."
+        facts = {"provider": self.name, "param": param}
+        return ModelError(Failure(reason=Reason.MODEL_REQUEST_INVALID, message=message, metadata=facts))
 
     def unnamed_model(self) -> ModelError:
         """Say that nobody named a model."""
@@ -145,7 +173,9 @@ class Provider:
         facts = {"model": "", "provider": self.name}
         return ModelError(Failure(reason=Reason.MODEL_NOT_FOUND, message=message, metadata=facts))
 
-    def _error(self, reason: Reason, what: str, said: str, facts: Mapping[str, str]) -> ModelError:
+    def _error(
+        self, reason: Reason, what: str, said: str, facts: Mapping[str, str], *, attempt: Attempt | None = None
+    ) -> ModelError:
         message = f"{self.name} {what}{f': {said}' if said else '.'}"
         if message[-1] not in ".!?…":
             message += "."
@@ -153,7 +183,8 @@ class Provider:
         if reason is Reason.MODEL_TIMEOUT:
             known.setdefault("timeout", "unknown")
         metadata = {key: _cut_fact(known[key]) for key in _FACTS[reason] if known.get(key)}
-        return ModelError(Failure(reason=reason, message=f"{message} {_WHAT_TO_DO[reason]}", metadata=metadata))
+        failure = Failure(reason=reason, message=f"{message} {_WHAT_TO_DO[reason]}", metadata=metadata)
+        return ModelError(failure, attempt)
 
     def _told(self, error: Any) -> tuple[str, str, str]:
         """Read code, parameter and text of an error as providers write it: an object or a text."""
@@ -186,7 +217,14 @@ _FACTS = {
     Reason.CONTEXT_LENGTH_EXCEEDED: ("model",),
     Reason.MODEL_UNAVAILABLE: ("provider", "status"),
     Reason.MODEL_TIMEOUT: ("timeout",),
+    Reason.CONVERSATION_LOCKED: ("conversation_id",),  # how often it was retried, only who retries knows
 }
+
+_PASSING = frozenset({Reason.MODEL_UNAVAILABLE, Reason.MODEL_RATE_LIMITED, Reason.MODEL_TIMEOUT})
+"""Failures of a stream's own words after which the same request may succeed."""
+
+_LOST = Attempt(network=True, suggested=True)
+"""No answer, or not its end: the connection broke or the time passed."""
 
 
 def public_url(url: str) -> str:
@@ -195,18 +233,31 @@ def public_url(url: str) -> str:
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
 
-def _retry_after(headers: Mapping[str, str]) -> str:
-    """Read how long to wait, as "20s"; empty: the provider does not say."""
+def _suggests(status: int, reason: Reason, headers: Mapping[str, str]) -> bool:
+    """Tell whether an answer means that the same request may succeed. OpenAI says it itself, where it knows better."""
+    said = headers.get("x-should-retry", "").strip().lower()
+    if said in ("true", "false"):
+        return said == "true"
+    return (status in _SUGGESTS_RETRY or status >= 500) and reason not in _NEVER_AGAIN
+
+
+def _retry_after_s(headers: Mapping[str, str]) -> float | None:
+    """Read how many seconds to wait; None: the provider does not say."""
     milliseconds, seconds = headers.get("retry-after-ms", ""), headers.get("retry-after", "")
     try:
         if milliseconds:
-            return f"{max(float(milliseconds) / 1000, 0):g}s"
-        if seconds.strip().isdigit():
-            return f"{int(seconds)}s"
-        until, now = parsedate_to_datetime(seconds), parsedate_to_datetime(headers["date"])
-        return f"{max((until - now).total_seconds(), 0):g}s"
+            wait_s = float(milliseconds) / 1000
+        elif seconds.strip().isdecimal():
+            wait_s = float(seconds)
+        else:
+            wait_s = (parsedate_to_datetime(seconds) - parsedate_to_datetime(headers["date"])).total_seconds()
     except (ValueError, KeyError, TypeError):
-        return ""
+        return None
+    return max(wait_s, 0.0) if math.isfinite(wait_s) else None
+
+
+def _seconds(value_s: float) -> str:
+    return f"{value_s:.3f}".rstrip("0").rstrip(".") + "s"
 
 
 def _cut_fact(text: str) -> str:

@@ -10,15 +10,26 @@ import asyncio
 import contextlib
 import time
 from collections.abc import AsyncGenerator
-from dataclasses import replace
+from contextlib import aclosing
+from dataclasses import dataclass, replace
 from urllib.parse import urlsplit
 
 import aiohttp
 import httpx2
-from openai import APIError, APIStatusError, AsyncOpenAI, AsyncStream, DefaultAioHttpClient, Omit, Timeout
+from openai import (
+    APIError,
+    APIStatusError,
+    AsyncOpenAI,
+    AsyncStream,
+    DefaultAioHttpClient,
+    Omit,
+    RequestOptions,
+    Timeout,
+)
 
 from baton_server.core.inputs import ModelReplied
 from baton_server.model.body import BodyWriter
+from baton_server.model.extras import RequestError, request_options
 from baton_server.model.failures import Provider, public_url
 from baton_server.model.reply import ReplyReader
 from baton_server.model.sse import EventCutter
@@ -54,9 +65,10 @@ class OpenAIModel:
     """Asks a server of the Responses API: OpenAI or a compatible one. A `ports.model.Model`.
 
     `api_key` empty: no Authorization header, for servers that want none. `base_url` up to and without
-    "/responses". `timeout_s`: one request from its first byte to the reply's last, `connect_timeout_s` of it
-    for the connection. `default_model`: for a request that names none; empty: such a request fails. `provider`: the
-    name in failures. Nothing is retried here. Raises ValueError for a key or a URL that cannot work.
+    "/responses". `timeout_s`: one request from its first byte to the reply's last, where its settings name no other;
+    `connect_timeout_s` of it for the connection. `default_model`: for a request that names none; empty: such a request
+    fails. `provider`: the name in failures. Nothing is retried here. Raises ValueError for a key or a URL that cannot
+    work.
     """
 
     def __init__(
@@ -94,70 +106,113 @@ class OpenAIModel:
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[TextDelta | ModelReplied]:
         """Ask, and stream the reply. See `Model.stream`."""
-        model = request.model or self._default_model
+        asked = self._asked(request)
+        reader = ReplyReader(
+            self._provider, asked.model, request.round, raw_usage=bool(request.settings.preserve_raw_usage)
+        )
+        try:
+            async with aclosing(self._parts(asked, reader)) as deltas:
+                async for delta in deltas:
+                    yield delta
+        except ModelError as error:
+            error.attempt = replace(error.attempt, begun=reader.begun)
+            raise
+        assert reader.reply is not None
+        yield replace(reader.reply, duration_ms=round((time.monotonic() - asked.began) * 1000))
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self._client.close()
+
+    def _asked(self, request: ModelRequest) -> _Asked:
+        model, timeout_s = request.model or self._default_model, request.settings.timeout_s or self._timeout_s
         if not model:
             raise self._provider.unnamed_model()
-        began = time.monotonic()
-        deadline = asyncio.get_running_loop().time() + self._timeout_s
-        reader = ReplyReader(self._provider, model, request.round)
-        response = await self._post(self._bodies.write(request, model), model, deadline)
+        connect_s = min(self._connect_timeout_s, timeout_s)
+        timeout = None if timeout_s == self._timeout_s else Timeout(timeout_s, connect=connect_s)
+        try:
+            return _Asked(
+                model=model,
+                body=self._bodies.write(request, model),
+                options=request_options(request.settings, self._headers, timeout),
+                conversation_id=request.conversation_id,
+                timeout_s=timeout_s,
+                connect_timeout_s=connect_s,
+                began=time.monotonic(),
+                deadline=asyncio.get_running_loop().time() + timeout_s,
+            )
+        except RequestError as error:
+            raise self._provider.refused_settings(error) from error
+
+    async def _parts(self, asked: _Asked, reader: ReplyReader) -> AsyncGenerator[TextDelta]:
+        """Send the request and read its stream into `reader`, until that has its reply."""
+        response = await self._post(asked)
         chunks, cutter, size = response.aiter_bytes(), EventCutter(), 0
         try:
             while reader.reply is None:
-                chunk = await self._read(chunks, model, deadline)
+                chunk = await self._read(chunks, asked)
                 size += len(chunk)
                 if size > self._max_bytes:
-                    raise self._provider.too_large(model, self._max_bytes)
+                    raise self._provider.too_large(asked.model, self._max_bytes)
                 for data in cutter.feed(chunk) if chunk else cutter.finish():
                     if (delta := reader.feed(data)) is not None:
                         yield delta
                     if reader.reply is not None:
                         break
                 if not chunk and reader.reply is None:
-                    raise self._provider.ended_early(model, response.headers.get("content-type", ""))
+                    raise self._provider.ended_early(asked.model, response.headers.get("content-type", ""))
             await _read_end(chunks)
         finally:
             await _let_go(response, chunks)
-        yield replace(reader.reply, duration_ms=round((time.monotonic() - began) * 1000))
 
-    async def close(self) -> None:
-        """Close all connections."""
-        await self._client.close()
-
-    async def _post(self, body: bytes, model: str, deadline: float) -> httpx2.Response:
+    async def _post(self, asked: _Asked) -> httpx2.Response:
         try:
-            async with asyncio.timeout_at(deadline):
+            async with asyncio.timeout_at(asked.deadline):
                 # The stream's class is never used: an httpx2.Response is handed out before it is looked at.
                 answer: object = await self._client.post(
                     "/responses",
                     cast_to=httpx2.Response,
-                    content=body,
-                    options={"headers": self._headers},
+                    content=asked.body,
+                    options=asked.options,
                     stream=True,
                     stream_cls=AsyncStream[object],
                 )
         except _BROKEN as error:
-            raise self._failure(model, error) from error
+            raise self._failure(asked, error) from error
         assert isinstance(answer, httpx2.Response)
         return answer
 
-    async def _read(self, chunks: AsyncGenerator[bytes], model: str, deadline: float) -> bytes:
+    async def _read(self, chunks: AsyncGenerator[bytes], asked: _Asked) -> bytes:
         """Read what is there; empty: the body is at its end."""
         try:
-            async with asyncio.timeout_at(deadline):
+            async with asyncio.timeout_at(asked.deadline):
                 return await anext(chunks, b"")
         except _BROKEN as error:
-            raise self._failure(model, error) from error
+            raise self._failure(asked, error) from error
 
-    def _failure(self, model: str, error: Exception) -> ModelError:
+    def _failure(self, asked: _Asked, error: Exception) -> ModelError:
         if isinstance(error, APIStatusError):
-            return self._provider.failed_status(model, error)
+            return self._provider.failed_status(asked.model, error, asked.conversation_id)
         cause = _first_cause(error)
         if isinstance(cause, aiohttp.ConnectionTimeoutError):
-            return self._provider.unconnected(self._connect_timeout_s)
+            return self._provider.unconnected(asked.connect_timeout_s)
         if isinstance(cause, TimeoutError):
-            return self._provider.timed_out(model, self._timeout_s)
+            return self._provider.timed_out(asked.model, asked.timeout_s)
         return self._provider.broken(cause)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Asked:
+    """A request as it is sent. `began` and `deadline` are of two clocks: monotonic, and the loop's."""
+
+    model: str
+    body: bytes
+    options: RequestOptions
+    conversation_id: str
+    timeout_s: float
+    connect_timeout_s: float
+    began: float
+    deadline: float
 
 
 def _check_access(url: str, api_key: str) -> None:

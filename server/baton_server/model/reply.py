@@ -10,11 +10,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, NoReturn
 
 from baton_server.core.inputs import ModelReplied, NewItem
 from baton_server.core.items import Usage
-from baton_server.core.responses import ItemError, read_item, unicode
+from baton_server.core.responses import ItemError, dump, read_item, unicode
 from baton_server.model.failures import Provider
 from baton_server.ports.model import TextDelta
 
@@ -25,17 +26,30 @@ _OF_INTEREST = re.compile(
     rb'(?:(response\.output_item\.done)|response\.(?:output_text\.delta|completed|incomplete|failed)|error)"'
 )
 
+_OPENING = re.compile(rb'"type"\s*:\s*"response\.(?:created|in_progress|queued)"')
+"""Events that say no more than that the request has arrived."""
+
 
 class ReplyReader:
-    """Reads the events of one request's stream. `reply` is None until the terminal event has been fed."""
+    """Reads the events of one request's stream.
 
-    def __init__(self, provider: Provider, model: str, round_: int) -> None:
-        self._provider, self._model, self._round = provider, model, round_
+    `reply` is None until the terminal event has been fed. `begun`: an event of the reply came, one that neither opens
+    the stream nor says how it fails. `raw_usage`: the reply carries the provider's own usage.
+    """
+
+    def __init__(self, provider: Provider, model: str, round_: int, *, raw_usage: bool = False) -> None:
+        self._provider, self._model, self._round, self._raw_usage = provider, model, round_, raw_usage
         self._done_items: list[bytes] = []  # events, parsed only if the terminal one brings no items
         self.reply: ModelReplied | None = None
+        self.begun = False
 
     def feed(self, data: bytes) -> TextDelta | None:
         """Take the data of one event and return its text, if it has any. Raises ModelError."""
+        delta = self._read(data)
+        self.begun = self.begun or _OPENING.search(data) is None
+        return delta
+
+    def _read(self, data: bytes) -> TextDelta | None:
         found = _OF_INTEREST.search(data)
         if found is None:
             return None
@@ -67,9 +81,18 @@ class ReplyReader:
             items=tuple(self._item(raw, index) for index, raw in enumerate(output)),
             response_id=_text(response.get("id")),
             model=_text(response.get("model")),
-            usage=_usage(_mapping(response.get("usage"))),
+            usage=self._usage(_mapping(response.get("usage"))),
             incomplete_reason=_incomplete_reason(response, is_incomplete),
         )
+
+    def _usage(self, usage: Mapping[str, Any]) -> Usage:
+        read = _usage(usage)
+        if not (self._raw_usage and usage):
+            return read
+        try:
+            return replace(read, raw_json=dump(usage, "usage"))
+        except ItemError as error:
+            self._malformed(str(error), error)
 
     def _item(self, raw: Any, index: int) -> NewItem:
         try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import replace
 
-from baton_server.core.errors import Failure, Reason
+from baton_server.core.errors import Failure, Reason, clip
 from baton_server.core.inputs import ModelReplied
 from baton_server.model.demo import DEMO, WORD_DELAY_S, DemoModel
 from baton_server.model.openai import TIMEOUT_S, OpenAIModel
@@ -15,37 +15,54 @@ from baton_server.ports.model import Model, ModelError, ModelRequest, TextDelta
 OPENAI = "openai"
 """The provider that speaks the Responses API, and its prefix."""
 
+MAX_NAME_BYTES = 128
+"""Of a name that somebody made up, in a failure."""
+
 
 class ModelRouter:
     """Asks the provider that a model's name chooses. A `ports.model.Model`.
 
     "openai/NAME" asks the provider "openai" for NAME, "demo" asks the provider of that name. Any other name
-    goes whole to `default_provider`, since the names of compatible servers hold slashes themselves.
-    `providers`: by prefix; closing the router closes them. `default_model`: for a request that names none.
+    goes whole to the provider that the request names, or to `default_provider`, since the names of compatible servers
+    hold slashes themselves. `providers`: by prefix; closing the router closes them. `default_model`: for a request that
+    names none.
     """
 
     def __init__(self, providers: Mapping[str, Model], *, default_provider: str, default_model: str = "") -> None:
         if default_provider not in providers:
-            raise ValueError(f"no provider {default_provider!r}: there are {', '.join(map(repr, providers))}")
+            raise ValueError(f"no provider {default_provider!r}: there are {_listed(providers)}")
         self._providers = dict(providers)
         self._default_provider, self._default_model = default_provider, default_model
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[TextDelta | ModelReplied]:
         """Ask the provider of the request's model. See `Model.stream`."""
-        provider, model = self.route(request.model)
+        provider, model = self.route(request.model, request.provider)
         if model != request.model:
             request = replace(request, model=model)
         return self._providers[provider].stream(request)
 
-    def route(self, model: str) -> tuple[str, str]:
-        """Tell which provider serves a name, and what the model is called there."""
+    def route(self, model: str, provider: str = "") -> tuple[str, str]:
+        """Tell which provider serves a name, and what the model is called there.
+
+        `provider`: for names without a prefix; empty: the default. Raises ModelError where there is no such provider.
+        """
         name = model or self._default_model
+        if provider and provider not in self._providers:
+            raise self._unknown(provider, name)
         prefix, slash, rest = name.partition("/")
         if slash and prefix in self._providers:
             return prefix, rest
         if name == DEMO and DEMO in self._providers:
             return DEMO, DEMO
-        return self._default_provider, name
+        return provider or self._default_provider, name
+
+    def _unknown(self, provider: str, model: str) -> ModelError:
+        message = (
+            f"This server has no model provider {clip(provider, MAX_NAME_BYTES)!r}: it has {_listed(self._providers)}. "
+            "Name one of these, or none for the server's default."
+        )
+        facts = {"model": clip(model, MAX_NAME_BYTES), "provider": clip(provider, MAX_NAME_BYTES)}
+        return ModelError(Failure(reason=Reason.MODEL_NOT_FOUND, message=message, metadata=facts))
 
     async def close(self) -> None:
         """Close every provider."""
@@ -72,6 +89,10 @@ class Unconfigured:
 
     async def close(self) -> None:
         """Do nothing: it holds nothing."""
+
+
+def _listed(providers: Mapping[str, Model]) -> str:
+    return ", ".join(map(repr, providers))
 
 
 def open_models(

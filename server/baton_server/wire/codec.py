@@ -10,16 +10,18 @@ from collections.abc import Mapping
 from hashlib import sha256
 
 from baton.v1 import agent_pb2, event_pb2, item_pb2, run_config_pb2
-from baton_server.core.agents import Agent, RunConfig
+from baton_server.core.agents import Agent
 from baton_server.core.events import Event, TurnSnapshot
 from baton_server.core.inputs import Input
 from baton_server.core.items import Item, Settlement
-from baton_server.wire.agents import read_agent, read_config, write_agent, write_config
+from baton_server.core.run_config import RunConfig
+from baton_server.wire.agents import read_agent, write_agent
 from baton_server.wire.events import Beside, read_event, write_event
 from baton_server.wire.inbox import read_input, write_input
 from baton_server.wire.items import write_item
 from baton_server.wire.names import SETTLEMENTS
 from baton_server.wire.omit import Omit
+from baton_server.wire.run_config import read_config, write_config
 from baton_server.wire.slots import omitted_digests
 from baton_server.wire.times import split_time
 from baton_server.wire.turns import read_turn, write_turn
@@ -49,6 +51,11 @@ class ProtoCodec:
         if _OMITTED_DIGEST not in data:
             return ()
         return omitted_digests(event_pb2.Event.FromString(data))
+
+    def committed_at(self, data: bytes) -> float:
+        """Read when an event at rest was committed, in seconds since the epoch."""
+        at = event_pb2.Event.FromString(data).created_at
+        return at.seconds + at.nanos / 1e9
 
     def item(self, item: Item) -> bytes:
         """Write an item, large texts omitted as in its event."""

@@ -27,9 +27,9 @@ _PAGE_ENVELOPE = 1024
 def fit_message(message: Message, limit: int) -> dict[str, bytes]:
     """Make a message at most `limit` bytes, in place; returns what was omitted, by digest.
 
-    Of a RunResponse the oldest new items are left out. Where omission does not suffice, arms go: of an item,
-    then of an event; the reader passes over them and still has ids and sequence. What remains above the limit
-    then, such as an agent's instructions, stays.
+    Of a RunResponse the oldest new items are left out, and what guardrails told about their reasons. Where omission
+    does not suffice, arms go: of an item, then of an event; the reader passes over them and still has ids and
+    sequence. What remains above the limit then, such as an agent's instructions, stays.
     """
     if isinstance(message, runner_pb2.RunResponse):
         return _fit_run(message, limit)
@@ -95,6 +95,7 @@ def _fit_run(message: runner_pb2.RunResponse, limit: int) -> dict[str, bytes]:
     del message.new_items[:]
     message.items_left_out = True
     omitted = _omit_largest(message, limit)
+    _drop_infos(message, limit)
     while message.ByteSize() > limit and message.round_usage:
         del message.round_usage[: len(message.round_usage) // 2 + 1]
     kept: list[item_pb2.Item] = []
@@ -110,3 +111,11 @@ def _fit_run(message: runner_pb2.RunResponse, limit: int) -> dict[str, bytes]:
     message.new_items.extend(reversed(kept))
     message.items_left_out = len(kept) < len(items)
     return omitted
+
+
+def _drop_infos(message: runner_pb2.RunResponse, limit: int) -> None:
+    """Clear what guardrails told about their reasons, the largest first, until the message fits."""
+    for result in sorted(message.guardrail_results, key=lambda one: len(one.info_json), reverse=True):
+        if message.ByteSize() <= limit:
+            return
+        result.ClearField("info_json")

@@ -14,7 +14,7 @@ from enum import Enum
 from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
-from baton_server.core import inputs, items, jsontext
+from baton_server.core import events, inputs, items, jsontext
 from baton_server.core.errors import Failure
 from baton_server.core.inputs import Input
 
@@ -22,6 +22,7 @@ KINDS: Mapping[str, type] = {
     "begun": inputs.Begun,
     "steered": inputs.Steered,
     "model_replied": inputs.ModelReplied,
+    "model_tried": inputs.ModelTried,
     "model_failed": inputs.ModelFailed,
     "call_settled": inputs.CallSettled,
     "attempt_failed": inputs.AttemptFailed,
@@ -29,6 +30,7 @@ KINDS: Mapping[str, type] = {
     "call_timed_out": inputs.CallTimedOut,
     "call_expired": inputs.CallExpired,
     "redelivery_asked": inputs.RedeliveryAsked,
+    "decision_made": inputs.DecisionMade,
     "hook_answered": inputs.HookAnswered,
     "calls_unheld": inputs.CallsUnheld,
     "text_cut_off": inputs.TextCutOff,
@@ -39,6 +41,8 @@ KINDS: Mapping[str, type] = {
     "reasoning": items.Reasoning,
     "function_call": items.FunctionCall,
     "function_call_output": items.FunctionCallOutput,
+    "handoff_call": items.HandoffCall,
+    "handoff_output": items.HandoffOutput,
     "hosted": items.Hosted,
     "text": items.TextPart,
     "refusal": items.RefusalPart,
@@ -47,6 +51,7 @@ KINDS: Mapping[str, type] = {
     "other": items.OtherPart,
     "usage": items.Usage,
     "failure": Failure,
+    "decision": events.Decision,
 }
 _NAMES: Mapping[type, str] = {kind: name for name, kind in KINDS.items()}
 _KIND = "kind"

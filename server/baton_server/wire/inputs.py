@@ -6,10 +6,19 @@ from collections.abc import Callable, Mapping
 
 from baton.v1 import runner_pb2, session_pb2
 from baton_server.core.events import CancelMode
-from baton_server.core.inputs import CallSettled, CancelAsked, NewItem, RedeliveryAsked
+from baton_server.core.inputs import CallSettled, CancelAsked, DecisionMade, NewItem, RedeliveryAsked
 from baton_server.core.items import Settlement
 from baton_server.core.responses import read_items, user_message, user_parts
-from baton_server.core.submissions import CancelOf, NewMessages, RedeliveryOf, ResultFor, Submission
+from baton_server.core.submissions import (
+    CancelOf,
+    ContinueOf,
+    DecisionOf,
+    NewMessages,
+    RedeliveryOf,
+    ResultFor,
+    Submission,
+)
+from baton_server.wire.decisions import read_decision
 from baton_server.wire.frames import outcome_digest, read_outcome
 from baton_server.wire.items import read_parts
 from baton_server.wire.names import CANCEL_MODES
@@ -25,7 +34,10 @@ def read_inputs(request: session_pb2.SubmitInputRequest) -> tuple[Submission, ..
 
 
 def read_new_items(request: runner_pb2.RunRequest | runner_pb2.RunStreamedRequest) -> tuple[NewItem, ...]:
-    """Read what a run brings. Raises ValueError on an input that `check` would refuse."""
+    """Read what a run brings; one that goes on from an ended turn may bring nothing.
+
+    Raises ValueError on an input that `check` would refuse.
+    """
     match request.WhichOneof("new_input"):
         case "text":
             return (user_message(request.text),)
@@ -33,6 +45,8 @@ def read_new_items(request: runner_pb2.RunRequest | runner_pb2.RunStreamedReques
             return (user_parts(read_parts(request.message.content)),)
         case "items_json":
             return read_items(request.items_json)
+        case None if request.HasField("continues"):
+            return ()
         case _:
             raise ValueError("the run brings no input")
 
@@ -40,6 +54,15 @@ def read_new_items(request: runner_pb2.RunRequest | runner_pb2.RunStreamedReques
 def read_items_json(text: str) -> NewMessages:
     """Read a JSON array of Responses API items. Raises ItemError, a ValueError."""
     return NewMessages(items=read_items(text))
+
+
+def read_continue(message: session_pb2.ContinueInput) -> ContinueOf:
+    """Read which turn is gone on from."""
+    return ContinueOf(
+        turn_id=message.turn_id,
+        max_turns=message.max_turns if message.HasField("max_turns") else None,
+        unlimited_turns=message.unlimited_turns,
+    )
 
 
 def _read_input(given: session_pb2.Input) -> Submission:
@@ -86,5 +109,9 @@ _READERS: Mapping[str, Callable[[session_pb2.Input], Submission]] = {
     "items_json": lambda given: read_items_json(given.items_json),
     "tool_result": _read_result,
     "cancel": _read_cancel,
+    "decision": lambda given: DecisionOf(
+        turn_id=given.decision.turn_id, made=DecisionMade(decision=read_decision(given.decision))
+    ),
     "redelivery": _read_redelivery,
+    "continues": lambda given: read_continue(given.continues),
 }

@@ -15,6 +15,8 @@ from baton_server.core.items import (
     FilePart,
     FunctionCall,
     FunctionCallOutput,
+    HandoffCall,
+    HandoffOutput,
     Hosted,
     ImagePart,
     Item,
@@ -38,6 +40,7 @@ def write_item(item: Item, omit: Omission | None = None) -> item_pb2.Item:
     message = item_pb2.Item(
         item_id=item.item_id,
         turn_id=item.turn_id,
+        run_path=item.run_path,
         agent=item.agent,
         status=ITEM_STATUSES.to_wire[item.status],
         model_item_id=item.model_item_id,
@@ -59,7 +62,13 @@ def read_item(message: item_pb2.Item, json_text: str, contents: Contents) -> Ite
         status=ITEM_STATUSES.to_core[message.status],
         output_index=message.output_index if message.HasField("output_index") else None,
         model_item_id=message.model_item_id,
+        run_path=tuple(message.run_path),
     )
+
+
+def write_parts(parts: Sequence[ContentPart], omit: Omission) -> list[item_pb2.ContentPart]:
+    """Write content parts."""
+    return [_write_part(part, omit) for part in parts]
 
 
 def read_parts(parts: Sequence[item_pb2.ContentPart], contents: Contents | None = None) -> tuple[ContentPart, ...]:
@@ -76,6 +85,7 @@ def write_usage(usage: Usage) -> item_pb2.Usage:
         output_tokens=usage.output_tokens,
         reasoning_tokens=usage.reasoning_tokens,
         total_tokens=usage.total_tokens,
+        raw_json=usage.raw_json,
     )
 
 
@@ -88,6 +98,7 @@ def read_usage(message: item_pb2.Usage) -> Usage:
         output_tokens=message.output_tokens,
         reasoning_tokens=message.reasoning_tokens,
         total_tokens=message.total_tokens,
+        raw_json=message.raw_json,
     )
 
 
@@ -96,7 +107,7 @@ def read_usage(message: item_pb2.Usage) -> Usage:
 
 def _write_message(message: item_pb2.Item, body: Message, omit: Omission) -> None:
     message.message.role = ROLES.to_wire[body.role]
-    message.message.content.extend(_write_part(part, omit) for part in body.content)
+    message.message.content.extend(write_parts(body.content, omit))
 
 
 def _write_reasoning(message: item_pb2.Item, body: Reasoning, _omit: Omission) -> None:
@@ -120,12 +131,32 @@ def _write_output(message: item_pb2.Item, body: FunctionCallOutput, omit: Omissi
     output = message.function_call_output
     output.call_id, output.name = body.call_id, body.name
     output.attempt, output.worker_id = body.attempt, body.worker_id
-    output.output.extend(_write_part(part, omit) for part in body.output)
+    output.output.extend(write_parts(body.output, omit))
     if body.settlement is not None:
         output.settlement = SETTLEMENTS.to_wire[body.settlement]
     if body.error is not None:
         output.error.CopyFrom(write_failure(body.error))
-    output.joined_call_id = body.joined_call_id
+    output.joined_call_id, output.custom_data_json = body.joined_call_id, body.custom_data_json
+
+
+def _write_handoff_call(message: item_pb2.Item, body: HandoffCall, _omit: Omission) -> None:
+    message.handoff_call.CopyFrom(
+        item_pb2.HandoffCall(
+            call_id=body.call_id,
+            tool_name=body.name,
+            to_agent=body.to_agent,
+            arguments_json=body.arguments,
+            model_call_id=body.model_call_id,
+        )
+    )
+
+
+def _write_handoff_output(message: item_pb2.Item, body: HandoffOutput, _omit: Omission) -> None:
+    message.handoff_output.CopyFrom(
+        item_pb2.HandoffOutput(
+            call_id=body.call_id, from_agent=body.from_agent, to_agent=body.to_agent, output=body.output
+        )
+    )
 
 
 def _write_hosted(message: item_pb2.Item, item: Item, body: Hosted, omit: Omission) -> None:
@@ -151,32 +182,28 @@ _BODY_WRITERS: Mapping[type, Callable[[item_pb2.Item, Any, Omission], None]] = {
     Reasoning: _write_reasoning,
     FunctionCall: _write_call,
     FunctionCallOutput: _write_output,
+    HandoffCall: _write_handoff_call,
+    HandoffOutput: _write_handoff_output,
 }
 
 
 def _read_body(message: item_pb2.Item, contents: Contents) -> ItemBody:
     arm = message.WhichOneof("item")
-    match arm:
-        case "message":
-            return Message(
-                role=ROLES.to_core[message.message.role],
-                content=read_parts(message.message.content, contents),
-            )
-        case "reasoning":
-            reasoning = message.reasoning
-            return Reasoning(
-                summary=tuple(reasoning.summary),
-                content=tuple(reasoning.content),
-                encrypted_content=reasoning.encrypted_content,
-            )
-        case "function_call":
-            return _read_call(message.function_call, contents)
-        case "function_call_output":
-            return _read_output(message.function_call_output, contents)
-        case "hosted":
-            return Hosted(type=message.hosted.type)
-        case _:
-            raise ValueError(f"item {message.item_id!r} holds an arm that this release does not know")
+    if arm is None:
+        raise ValueError(f"item {message.item_id!r} holds an arm that this release does not know")
+    return _BODY_READERS[arm](getattr(message, arm), contents)
+
+
+def _read_message(message: item_pb2.Message, contents: Contents) -> Message:
+    return Message(role=ROLES.to_core[message.role], content=read_parts(message.content, contents))
+
+
+def _read_reasoning(reasoning: item_pb2.Reasoning, _contents: Contents) -> Reasoning:
+    return Reasoning(
+        summary=tuple(reasoning.summary),
+        content=tuple(reasoning.content),
+        encrypted_content=reasoning.encrypted_content,
+    )
 
 
 def _read_call(call: item_pb2.FunctionCall, contents: Contents) -> FunctionCall:
@@ -200,7 +227,36 @@ def _read_output(output: item_pb2.FunctionCallOutput, contents: Contents) -> Fun
         worker_id=output.worker_id,
         error=read_failure(output.error) if output.HasField("error") else None,
         joined_call_id=output.joined_call_id,
+        custom_data_json=output.custom_data_json,
     )
+
+
+def _read_handoff_call(call: item_pb2.HandoffCall, _contents: Contents) -> HandoffCall:
+    return HandoffCall(
+        call_id=call.call_id,
+        name=call.tool_name,
+        to_agent=call.to_agent,
+        arguments=call.arguments_json,
+        model_call_id=call.model_call_id,
+    )
+
+
+def _read_handoff_output(output: item_pb2.HandoffOutput, _contents: Contents) -> HandoffOutput:
+    return HandoffOutput(
+        call_id=output.call_id, from_agent=output.from_agent, to_agent=output.to_agent, output=output.output
+    )
+
+
+# Each function takes the message of the arm that it stands under.
+_BODY_READERS: Mapping[str, Callable[[Any, Contents], ItemBody]] = {
+    "message": _read_message,
+    "reasoning": _read_reasoning,
+    "function_call": _read_call,
+    "function_call_output": _read_output,
+    "handoff_call": _read_handoff_call,
+    "handoff_output": _read_handoff_output,
+    "hosted": lambda hosted, _contents: Hosted(type=hosted.type),
+}
 
 
 # -- parts ---------------------------------------------------------------------------------------

@@ -10,10 +10,21 @@ from enum import Enum
 from typing import Any, Generic, TypeVar
 
 from baton.v1 import agent_pb2, error_pb2, event_pb2, handler_pb2, item_pb2, run_config_pb2, session_pb2
-from baton_server.core.agents import LostWorker, Moment
+from baton_server.core.agents import Moment
 from baton_server.core.errors import Reason
-from baton_server.core.events import AfterLoss, CancelMode, HookKind, SessionStatus, TurnStatus
+from baton_server.core.events import (
+    AfterLoss,
+    CancelMode,
+    HookKind,
+    SessionStatus,
+    Stage,
+    TurnStatus,
+    Verdict,
+    Withdrawal,
+)
 from baton_server.core.items import ItemStatus, Role, Settlement
+from baton_server.core.run_config import ReasoningItemIds, ToolNameCollision, ToolNotFound
+from baton_server.core.tools import LostWorker
 from baton_server.ports.frames import CancelOutcome, CancelReason, HeldVerdict, ResultVerdict, SideEffects
 from baton_server.ports.workers import CauseKind, WorkerState
 
@@ -39,9 +50,15 @@ TURN_STATUSES = Names(TurnStatus, event_pb2.TurnStatus, "TURN_STATUS_")
 SESSION_STATUSES = Names(SessionStatus, session_pb2.SessionStatus, "SESSION_STATUS_")
 CANCEL_MODES = Names(CancelMode, event_pb2.CancelMode, "CANCEL_MODE_")
 AFTER_LOSSES = Names(AfterLoss, event_pb2.AfterLoss, "AFTER_LOSS_")
+WITHDRAWALS = Names(Withdrawal, event_pb2.WithdrawalReason, "WITHDRAWAL_REASON_")
+GUARDRAIL_STAGES = Names(Stage, event_pb2.GuardrailStage, "GUARDRAIL_STAGE_")
+GUARDRAIL_VERDICTS = Names(Verdict, event_pb2.GuardrailVerdict, "GUARDRAIL_VERDICT_")
 HOOK_KINDS = Names(HookKind, event_pb2.HandlerKind, "HANDLER_KIND_")
 LOST_WORKERS = Names(LostWorker, agent_pb2.LostWorker, "LOST_WORKER_")
-MOMENTS = Names(Moment, run_config_pb2.LifecycleMoment, "LIFECYCLE_MOMENT_")
+MOMENTS = Names(Moment, agent_pb2.LifecycleMoment, "LIFECYCLE_MOMENT_")
+REASONING_ITEM_IDS = Names(ReasoningItemIds, run_config_pb2.ReasoningItemIds, "REASONING_ITEM_IDS_")
+TOOLS_NOT_FOUND = Names(ToolNotFound, run_config_pb2.ToolNotFound, "TOOL_NOT_FOUND_")
+TOOL_NAME_COLLISIONS = Names(ToolNameCollision, run_config_pb2.ToolNameCollision, "TOOL_NAME_COLLISION_")
 SIDE_EFFECTS = Names(SideEffects, handler_pb2.SideEffects, "SIDE_EFFECTS_")
 RESULT_VERDICTS = Names(ResultVerdict, handler_pb2.ResultVerdict, "RESULT_VERDICT_")
 HELD_VERDICTS = Names(HeldVerdict, handler_pb2.HeldVerdict, "HELD_VERDICT_")

@@ -7,7 +7,7 @@ reference that would have to be fetched is refused, since an answer must depend 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from decimal import Decimal
 from functools import lru_cache
 from typing import Any
@@ -16,6 +16,9 @@ from jsonschema_rs import ValidationError, Validator, validator_for
 
 from baton_server.core import jsontext
 from baton_server.core.jsontext import JsonError
+from baton_server.core.strictness import is_strict
+from baton_server.core.tools import AgentTool, FunctionTool
+from baton_server.wire.digests import definition_digest, text_digest
 from baton_server.wire.keys import idempotency_key
 from baton_server.wire.texts import cut
 
@@ -26,12 +29,6 @@ _CACHED_CHARACTERS = 32_768
 """Longer schemas are not kept: they would make the cache's memory a matter of who calls."""
 
 _WORDS_BYTES = 512
-
-_ONE_SCHEMA = ("items", "contains", "not", "if", "then", "else", "additionalItems", "unevaluatedItems")
-_LISTED_SCHEMAS = ("anyOf", "oneOf", "allOf", "prefixItems")
-_NAMED_SCHEMAS = ("properties", "$defs", "definitions", "patternProperties", "dependentSchemas")
-_TYPED = ("type", "$ref", "$dynamicRef", "enum", "const", "anyOf", "oneOf", "allOf", "not")
-"""A schema that says none of these lets any object in."""
 
 
 class JsonRules:
@@ -59,10 +56,23 @@ class JsonRules:
         """Make the key of a call from the fields of its arguments that JSON Pointers name; empty: one is missing."""
         return idempotency_key(session_id, name, pointers, arguments)
 
+    def digest(self, text: str) -> str:
+        """Digest a JSON text so that equal values have equal digests; 64 hex digits. Of what is no JSON, its bytes."""
+        return text_digest(text)
+
+    def definition_digest(self, tool: FunctionTool | AgentTool) -> str:
+        """Digest the definition of a function or an agent tool; 64 hex digits."""
+        return definition_digest(tool)
+
 
 def schema_problem(text: str) -> str | None:
     """Say why a text is no JSON Schema of an object; None: it is one."""
-    return _kept_problem(text) if len(text) <= _CACHED_CHARACTERS else _problem(text)
+    return _kept_problem(text, True) if len(text) <= _CACHED_CHARACTERS else _problem(text, True)
+
+
+def output_schema_problem(text: str) -> str | None:
+    """Say why a text is no JSON Schema of a final output, which may be of any type; None: it is one."""
+    return _kept_problem(text, False) if len(text) <= _CACHED_CHARACTERS else _problem(text, False)
 
 
 def strict_allows(schema_json: str) -> bool:
@@ -70,11 +80,14 @@ def strict_allows(schema_json: str) -> bool:
     return _kept_strict(schema_json) if len(schema_json) <= _CACHED_CHARACTERS else _strict(schema_json)
 
 
-def _problem(text: str) -> str | None:
+def _problem(text: str, of_object: bool) -> str | None:
     try:
         schema = _parse(text)
-        if not isinstance(schema, dict) or schema.get("type") != "object":
+        is_schema = isinstance(schema, dict)
+        if of_object and not (is_schema and schema.get("type") == "object"):
             return 'must be a JSON Schema with "type": "object"'
+        if not is_schema:
+            return "must be a JSON Schema, a JSON object"
         _compile(text)
     except JsonError as error:
         return f"is {error}"
@@ -88,43 +101,9 @@ def _problem(text: str) -> str | None:
 
 def _strict(schema_json: str) -> bool:
     try:
-        return _is_strict(_parse(schema_json))
+        return is_strict(_parse(schema_json))
     except ValueError:
         return False
-
-
-def _is_strict(schema: Any) -> bool:
-    """Judge one schema, then those in it. `false` lets nothing in; `true` and `{}` let any object in."""
-    if not isinstance(schema, dict):
-        return schema is False
-    if not any(key in schema for key in _TYPED) or not _is_closed(schema):
-        return False
-    return all(_is_strict(inner) for inner in _inner(schema))
-
-
-def _is_closed(schema: Mapping[str, Any]) -> bool:
-    kinds = schema.get("type", ())
-    is_object = "properties" in schema or kinds == "object" or (isinstance(kinds, list) and "object" in kinds)
-    if not is_object:
-        return True
-    properties, required = schema.get("properties", {}), schema.get("required", [])
-    return (
-        schema.get("additionalProperties") is False
-        and isinstance(properties, dict)
-        and isinstance(required, list)
-        and all(name in required for name in properties)
-    )
-
-
-def _inner(schema: Mapping[str, Any]) -> Iterable[Any]:
-    for key in _ONE_SCHEMA:
-        if key in schema:
-            value = schema[key]
-            yield from value if isinstance(value, list) else (value,)
-    for key in _LISTED_SCHEMAS:
-        yield from schema.get(key, ())
-    for key in _NAMED_SCHEMAS:
-        yield from schema.get(key, {}).values()
 
 
 def _parse(text: str) -> Any:

@@ -26,7 +26,7 @@ _SLOTS: Mapping[str, Mapping[str, str]] = {
     "baton.v1.FunctionCall": {"arguments_json": "arguments_omitted"},
     "baton.v1.HostedItem": {"item_json": "item_omitted"},
     "baton.v1.RequiredAction": {"arguments_json": "arguments_omitted"},
-    "baton.v1.Turn": {"output": "output_omitted"},
+    "baton.v1.Turn": {"output": "output_omitted", "output_json": "output_omitted"},
     "baton.v1.HookSettled": {"answer_json": "answer_omitted"},
     "baton.v1.RunResponse": {"next_items_json": "next_items_omitted"},
 }

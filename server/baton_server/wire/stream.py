@@ -16,11 +16,18 @@ from baton_server.wire.fit import fit_message
 from baton_server.wire.slots import texts_by_digest
 from baton_server.wire.texts import head
 from baton_server.wire.times import write_time
-from baton_server.wire.varint import field, tag, varint, varint_size
+from baton_server.wire.varint import DELIMITED, field, read_varint, tag, varint, varint_size
 
 _EVENT_TAG = tag(event_pb2.StreamPart.EVENT_FIELD_NUMBER)
 _PART_TAG = tag(1)
 """`parts` is field 1 of WatchResponse, ConverseResponse and RunStreamedResponse."""
+
+_RUN_PATHS = {
+    _EVENT_TAG: event_pb2.Event.RUN_PATH_FIELD_NUMBER,
+    tag(event_pb2.StreamPart.DELTA_FIELD_NUMBER): event_pb2.Delta.RUN_PATH_FIELD_NUMBER,
+    tag(event_pb2.StreamPart.RESET_FIELD_NUMBER): event_pb2.Reset.RUN_PATH_FIELD_NUMBER,
+}
+"""By how a part begins: the field that says in which run it is."""
 
 _DELTA_ENVELOPE = 512
 """Bytes of a delta or a reset besides its texts: ids, tags and lengths, with room to spare."""
@@ -37,9 +44,11 @@ class ProtoParts:
         """Make a fragment of text."""
         return delta_part(place, text)
 
-    def progress_part(self, turn_id: str, round_number: int, progress: Progress) -> bytes:
+    def progress_part(
+        self, turn_id: str, round_number: int, progress: Progress, run_path: tuple[str, ...] = ()
+    ) -> bytes:
         """Make a fragment of what a handler reports."""
-        return progress_part(turn_id, round_number, progress)
+        return progress_part(turn_id, round_number, progress, run_path)
 
     def reset_part(self, at: Place, texts: Sequence[tuple[Place, str]], reason: str) -> bytes:
         """Make a reset."""
@@ -48,6 +57,10 @@ class ProtoParts:
     def heartbeat_part(self, last_sequence: int, now: float) -> bytes:
         """Make a heartbeat."""
         return heartbeat_part(last_sequence, now)
+
+    def nested(self, part: bytes) -> bool:
+        """Tell whether a part is of a nested run."""
+        return nested(part)
 
 
 # -- making parts --------------------------------------------------------------------------------
@@ -63,14 +76,14 @@ def delta_part(place: Place, text: str) -> bytes:
     return event_pb2.StreamPart(delta=_delta(place, text)).SerializeToString()
 
 
-def progress_part(turn_id: str, round_number: int, progress: Progress) -> bytes:
+def progress_part(turn_id: str, round_number: int, progress: Progress, run_path: tuple[str, ...] = ()) -> bytes:
     """Make a fragment of what a handler reports. A peer that does not take so much at once does not get it."""
     reported = event_pb2.CallProgress(call_id=progress.call_id, attempt=progress.attempt, number=progress.number)
     for arm in ("text", "progress_json", "output_so_far"):
         said = getattr(progress, arm)
         if said is not None:
             setattr(reported, arm, said)
-    delta = event_pb2.Delta(turn_id=turn_id, round=round_number, progress=reported)
+    delta = event_pb2.Delta(turn_id=turn_id, run_path=run_path, round=round_number, progress=reported)
     return event_pb2.StreamPart(delta=delta).SerializeToString()
 
 
@@ -82,12 +95,18 @@ def reset_part(at: Place, texts: Sequence[tuple[Place, str]], reason: str) -> by
     """
     reset = event_pb2.Reset(
         turn_id=at.turn_id,
+        run_path=at.run_path,
         round=at.round,
         model_attempt=at.model_attempt,
         reason=event_pb2.ResetReason.Value(f"RESET_REASON_{reason}"),
     )
     for item_id, group in groupby(texts, key=lambda text: text[0].item_id):
-        item = reset.items.add(item_id=item_id, turn_id=at.turn_id, status=item_pb2.ITEM_STATUS_IN_PROGRESS)
+        item = reset.items.add(
+            item_id=item_id,
+            turn_id=at.turn_id,
+            run_path=at.run_path,
+            status=item_pb2.ITEM_STATUS_IN_PROGRESS,
+        )
         item.message.role = item_pb2.MESSAGE_ROLE_ASSISTANT
         for place, text in group:
             item.output_index = place.output_index
@@ -104,6 +123,7 @@ def heartbeat_part(last_sequence: int, now: float) -> bytes:
 def _delta(place: Place, text: str) -> event_pb2.Delta:
     return event_pb2.Delta(
         turn_id=place.turn_id,
+        run_path=place.run_path,
         round=place.round,
         model_attempt=place.model_attempt,
         item_id=place.item_id,
@@ -112,6 +132,26 @@ def _delta(place: Place, text: str) -> event_pb2.Delta:
         offset=place.offset,
         output_text=text,
     )
+
+
+# -- looking into parts --------------------------------------------------------------------------
+
+
+def nested(part: bytes) -> bool:
+    """Tell whether a part is of a nested run, without parsing it."""
+    run_path = _RUN_PATHS.get(part[:1])
+    if run_path is None:
+        return False
+    _, at = read_varint(part, 1)
+    # Fields are written in the order of their numbers, but for what `stamp` appends: the path is near the beginning.
+    while at < len(part):
+        key, at = read_varint(part, at)
+        number, kind = key >> 3, key & 7
+        if number >= run_path:
+            return number == run_path
+        value, at = read_varint(part, at)
+        at += value if kind == DELIMITED else 0
+    return False
 
 
 # -- making messages -----------------------------------------------------------------------------
@@ -204,6 +244,7 @@ def _rest_of(reset: event_pb2.Reset, item: item_pb2.Item, part_index: int, rest:
     offset, text = rest
     return event_pb2.Delta(
         turn_id=reset.turn_id,
+        run_path=reset.run_path,
         round=reset.round,
         model_attempt=reset.model_attempt,
         item_id=item.item_id,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from baton.v1 import event_pb2
 from baton_server.core.events import OpenCall, TurnSnapshot
+from baton_server.wire.decisions import read_binding, write_binding
 from baton_server.wire.errors import read_failure, write_failure
 from baton_server.wire.items import Contents, read_usage, write_usage
 from baton_server.wire.names import TURN_STATUSES
@@ -27,15 +28,18 @@ def write_turn(turn: TurnSnapshot, omit: Omission | None = None) -> event_pb2.Tu
         usage=write_usage(turn.usage),
         last_response_id=turn.last_response_id,
         request_id=turn.request_id,
+        continues=turn.continues,
     )
     if turn.max_turns is not None:
         message.max_turns = turn.max_turns
     if turn.output is not None:
         omitted = (omit or stays)(turn.output)
-        if omitted is None:
-            message.output = turn.output
-        else:
+        if omitted is not None:
             message.output_omitted.CopyFrom(omitted)
+        elif turn.structured:
+            message.output_json = turn.output
+        else:
+            message.output = turn.output
     if turn.failure is not None:
         message.error.CopyFrom(write_failure(turn.failure))
     return message
@@ -44,13 +48,15 @@ def write_turn(turn: TurnSnapshot, omit: Omission | None = None) -> event_pb2.Tu
 def read_turn(message: event_pb2.Turn, contents: Contents | None) -> TurnSnapshot:
     """Read how a turn stands. `contents` None: an output that was omitted reads as empty.
 
-    Raises LookupError if `contents` lacks the output.
+    Of one that was omitted nothing says whether it is JSON: `structured` is False then. Raises LookupError if
+    `contents` lacks the output.
     """
     output: str | None = None
-    if message.HasField("output"):
-        output = message.output
-    elif message.HasField("output_omitted"):
+    arm = message.WhichOneof("final_output")
+    if arm == "output_omitted":
         output = "" if contents is None else resolve(message.output_omitted, contents)
+    elif arm is not None:
+        output = message.output_json if arm == "output_json" else message.output
     return TurnSnapshot(
         turn_id=message.turn_id,
         session_id=message.session_id,
@@ -66,16 +72,23 @@ def read_turn(message: event_pb2.Turn, contents: Contents | None) -> TurnSnapsho
         output=output,
         failure=read_failure(message.error) if message.HasField("error") else None,
         last_response_id=message.last_response_id,
+        structured=arm == "output_json",
+        continues=message.continues,
     )
 
 
 def write_open_call(call: OpenCall, omit: Omission) -> event_pb2.RequiredAction:
-    """Write an open call as history knows it: QUEUED or EFFECT_UNKNOWN, and of the event's own session and turn."""
+    """Write an open call as history knows it: QUEUED, AWAITING_DECISION or EFFECT_UNKNOWN.
+
+    Session and turn are the event's own.
+    """
     message = event_pb2.RequiredAction(
         call_id=call.call_id,
+        run_path=call.run_path,
         agent=call.agent,
         name=call.name,
-        state=_UNKNOWN if call.effect_unknown else event_pb2.REQUIRED_ACTION_STATE_QUEUED,
+        state=_state(call),
+        approval=None if call.awaiting is None else write_binding(call.awaiting),
         kind=event_pb2.REQUIRED_ACTION_KIND_FUNCTION_CALL,
         idempotency_key=call.key,
     )
@@ -102,7 +115,16 @@ def read_open_call(message: event_pb2.RequiredAction, contents: Contents) -> Ope
         arguments=resolve(message.arguments_omitted, contents) if omitted else message.arguments_json,
         key=message.idempotency_key or message.call_id,  # logs of 0.0.1 have none
         effect_unknown=message.state == _UNKNOWN,
+        awaiting=read_binding(message.approval) if message.state == _AWAITING else None,
+        run_path=tuple(message.run_path),
     )
 
 
+def _state(call: OpenCall) -> event_pb2.RequiredActionState.ValueType:
+    if call.awaiting is not None:
+        return _AWAITING
+    return _UNKNOWN if call.effect_unknown else event_pb2.REQUIRED_ACTION_STATE_QUEUED
+
+
+_AWAITING = event_pb2.REQUIRED_ACTION_STATE_AWAITING_DECISION
 _UNKNOWN = event_pb2.REQUIRED_ACTION_STATE_EFFECT_UNKNOWN

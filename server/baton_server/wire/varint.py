@@ -18,6 +18,18 @@ def varint(value: int) -> bytes:
     return bytes(out)
 
 
+def read_varint(data: bytes, at: int) -> tuple[int, int]:
+    """Read an unsigned integer; returns it and where it ends. Raises IndexError where the bytes end before it does."""
+    value = shift = 0
+    while True:
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, at
+        shift += 7
+
+
 def varint_size(value: int) -> int:
     """Count the bytes that `varint` gives."""
     return 1 if value < 0x80 else (value.bit_length() + 6) // 7

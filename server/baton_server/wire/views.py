@@ -8,13 +8,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from baton.v1 import agent_pb2, event_pb2, item_pb2, runner_pb2, session_pb2
-from baton_server.core.agents import Agent, RunConfig
-from baton_server.core.state import RoundUsage
+from baton_server.core.agents import Agent
+from baton_server.core.events import Binding
+from baton_server.core.facts import RoundUsage
+from baton_server.core.run_config import RunConfig
 from baton_server.ports.store import AgentRow, CallRow, ItemRow, SessionRow, TurnRow
-from baton_server.wire.agents import write_agent, write_config
+from baton_server.wire.agents import write_agent
+from baton_server.wire.decisions import write_binding
 from baton_server.wire.items import write_usage
 from baton_server.wire.names import SESSION_STATUSES, TURN_STATUSES
 from baton_server.wire.omit import Omit
+from baton_server.wire.run_config import write_config
 from baton_server.wire.times import write_time
 from baton_server.wire.turns import write_arguments
 
@@ -39,6 +43,7 @@ def write_session(
         active_turn_id=row.active_turn_id,
         queued_turn_ids=queued_turn_ids,
         last_sequence=row.last_sequence,
+        history_keeper=session_pb2.HistoryKeeper.Value(f"HISTORY_KEEPER_{row.history_keeper or 'UNSPECIFIED'}"),
         usage=write_usage(row.usage),
         created_at=write_time(row.created_at),
         last_active_at=write_time(row.last_active_at),
@@ -78,24 +83,33 @@ def write_lease(worker_id: str, until: float, acked: bool) -> event_pb2.Lease:
 def write_required_action(row: CallRow, state: str, lease: event_pb2.Lease | None = None) -> event_pb2.RequiredAction:
     """Write an open call. `state`: a name of `baton.v1.RequiredActionState`; `lease`: LEASED only.
 
-    Arguments above `INLINE_BYTES` are omitted, as they are in the events that the call came with.
+    What a decision is bound to, and until when it is waited for, is told of AWAITING_DECISION alone. Arguments above
+    `INLINE_BYTES` are omitted, as they are in the events that the call came with.
     """
+    awaiting = state == "AWAITING_DECISION"
+    ends = [at for at in (row.expires_at, row.decide_by if awaiting else None) if at is not None]
     message = event_pb2.RequiredAction(
         session_id=row.session_id,
         turn_id=row.turn_id,
         call_id=row.call_id,
+        run_path=row.run_path,
         agent=row.agent,
         name=row.name,
         state=event_pb2.RequiredActionState.Value(f"REQUIRED_ACTION_STATE_{state}"),
         lease=lease,
         attempt=row.attempt,
         idempotency_key=row.key,
-        expires_at=None if row.expires_at is None else write_time(row.expires_at),
+        expires_at=write_time(min(ends)) if ends else None,
+        approval=_binding(row) if awaiting else None,
         created_at=write_time(row.opened_at),
         kind=event_pb2.REQUIRED_ACTION_KIND_FUNCTION_CALL,
     )
     write_arguments(message, row.arguments, Omit())
     return message
+
+
+def _binding(row: CallRow) -> event_pb2.ApprovalBinding:
+    return write_binding(Binding(arguments_digest=row.arguments_digest, definition_digest=row.definition_digest))
 
 
 def write_agent_revision(row: AgentRow, agent: Agent) -> agent_pb2.AgentRevision:

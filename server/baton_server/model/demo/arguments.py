@@ -1,4 +1,4 @@
-"""Arguments by the JSON Schema of a function: what the message says, then defaults, then anything valid.
+"""Values by JSON Schema, arguments above all: what the message says, then defaults, then anything valid.
 
 No schema is too odd: what is not understood gives an empty object or null, never an error.
 """
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from baton_server.core.agents import FunctionTool
+from baton_server.model.demo.offers import Offer
 from baton_server.model.demo.words import numbers, remainder, stems, subjects
 
 MAX_CALLS = 8
@@ -24,6 +24,9 @@ MAX_VALUES = 500
 
 MAX_ASKED = 4000
 """Characters of a message that are looked at."""
+
+NOTHING_SAID = "unknown"
+"""A text that is needed where a message offers none."""
 
 Json = Any  # values and schemas are whatever JSON holds
 Schema = Mapping[str, Json]
@@ -47,13 +50,17 @@ class Evidence:
         return f"{self.numbers.pop(0):g}" if self.numbers else ""
 
 
-def arguments_for(function: FunctionTool, asked: str, besides: frozenset[str]) -> list[dict[str, Json]]:
+def arguments_for(offer: Offer, asked: str, besides: frozenset[str]) -> list[dict[str, Json]]:
     """Write the arguments of one or more calls: several where a message names more subjects than fit in one.
 
-    `besides`: stems that are no subjects, the words of the agent's functions.
+    `besides`: stems that are no subjects, the words of the agent's functions. An agent gets what follows its own words
+    whole, so that it is not asked what the asking one was.
     """
-    root, asked = _schema(function.parameters_json), asked[:MAX_ASKED]
-    own = stems(function.name)
+    asked, own = asked[:MAX_ASKED], stems(offer.name)
+    rest = remainder(asked, own)
+    if offer.is_agent and not offer.parameters_json:
+        return [{"input": rest or NOTHING_SAID}]
+    root = _schema(offer.parameters_json)
     found, figures = subjects(asked, besides), numbers(asked)
     groups: list[tuple[list[str], list[float]]] = [(found, figures)]
     kinds = _kinds_needed(root)
@@ -63,11 +70,17 @@ def arguments_for(function: FunctionTool, asked: str, besides: frozenset[str]) -
         groups = [(found, [figure]) for figure in figures[:MAX_CALLS]]
     written: list[dict[str, Json]] = []
     for texts, values in groups:
-        evidence = Evidence(words=stems(asked), subjects=list(texts), numbers=list(values), rest=remainder(asked, own))
+        evidence = Evidence(words=stems(asked), subjects=list(texts), numbers=list(values), rest=rest)
         value = _object(root, root, evidence, 0)
         if value not in written:
             written.append(value)
     return written
+
+
+def simplest(schema_json: str, text: str) -> dict[str, Json]:
+    """Write an object that fits a schema, `text` wherever it wants one."""
+    root = _schema(schema_json)
+    return _object(_resolved(root, root), root, Evidence(words=frozenset(), subjects=[], numbers=[], rest=text), 0)
 
 
 def _kinds_needed(root: Schema) -> list[str]:
@@ -181,7 +194,7 @@ def _text(schema: Schema, evidence: Evidence, needed: bool) -> str | None:
         if not needed:
             return None
         examples = schema.get("examples")
-        example = examples[0] if isinstance(examples, list) and examples else "unknown"
+        example = examples[0] if isinstance(examples, list) and examples else NOTHING_SAID
         text = evidence.rest or str(example)
     text = text.ljust(_count(schema.get("minLength"), 0), "x")
     return text[: _count(schema.get("maxLength"), len(text))]

@@ -1,28 +1,37 @@
-"""The demo model: calls what a message names, then talks about the results; says in every text what it is."""
+"""The demo model: calls what a message names, then talks about the results; says in every text what it is.
+
+A handoff comes first where the message names the agent, each once in a turn. An agent with an output schema gets the
+simplest value that fits, labelled where it holds a text.
+"""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import AsyncGenerator, Iterable, Iterator
+from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any
 
-from baton_server.core.agents import FunctionTool
+from baton_server.core.errors import Failure, Reason
 from baton_server.core.inputs import ModelReplied
 from baton_server.core.items import Usage
 from baton_server.core.responses import dump, read_item, unicode
-from baton_server.model.demo.arguments import arguments_for
+from baton_server.core.structured import asked_schema
+from baton_server.model.demo.arguments import arguments_for, simplest
 from baton_server.model.demo.conversation import Conversation, Made, read_conversation
+from baton_server.model.demo.offers import Offer, handoff_named, handoff_offer, offers_of
 from baton_server.model.demo.words import nouns, stems, telling
 from baton_server.ports.clock import Clock
-from baton_server.ports.model import ModelRequest, TextDelta
+from baton_server.ports.model import ModelError, ModelRequest, TextDelta
 
 DEMO = "demo"
 """Its name, as a provider and in a response."""
 
 WORD_DELAY_S = 0.02
 """Slow enough to see that text is streamed, fast enough not to wait for it."""
+
+LABEL = "[demo]"
+"""Stands before or in everything that it says."""
 
 MAX_QUOTE = 300
 """Characters of a message or a result that an answer repeats."""
@@ -31,9 +40,10 @@ Json = Any  # arguments are whatever a schema asks for
 
 
 class DemoModel:
-    """Answers without a network, the same every time. A `ports.model.Model`. It never fails.
+    """Answers without a network, the same every time. A `ports.model.Model`.
 
-    `word_delay_s`: between two words of an answer; 0: none.
+    It remembers nothing, so a request that leaves the history to it fails; no other does. `word_delay_s`: between two
+    words of an answer; 0: none.
     """
 
     def __init__(self, clock: Clock, *, word_delay_s: float = WORD_DELAY_S) -> None:
@@ -41,6 +51,8 @@ class DemoModel:
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[TextDelta | ModelReplied]:
         """Answer. See `Model.stream`."""
+        if request.conversation_id or request.previous_response_id:
+            raise _forgetful()
         began = self._clock.monotonic()
         conversation = read_conversation(request.items)
         calls = [
@@ -53,7 +65,7 @@ class DemoModel:
             }
             for index, (name, arguments) in enumerate(_calls(request, conversation))
         ]
-        text = "" if calls else unicode(_answer(conversation, request.agent.functions))
+        text = "" if calls else unicode(_text(request, conversation))
         for index, word in enumerate(re.findall(r"\S+\s*", text)):
             if index:
                 await self._clock.sleep(self._word_delay_s)
@@ -77,28 +89,31 @@ def _calls(request: ModelRequest, conversation: Conversation) -> list[tuple[str,
     choice = request.settings.tool_choice
     if choice == "none":
         return []
-    functions = request.agent.functions
+    offers, handoffs = offers_of(request.tools), list(map(handoff_offer, request.handoffs))
     asked = conversation.asked
-    chosen = _named(functions, asked)
-    if choice not in (None, "", "auto", "required"):
-        chosen = [function for function in functions if function.name == choice]
     made = {(call.name, _canonical(call.arguments)) for call in conversation.made}
-    besides = frozenset().union(*(stems(function.name) for function in functions))
+    besides = frozenset().union(*(stems(offer.name) for offer in offers))
 
-    def fresh(some: Iterable[FunctionTool]) -> Iterator[tuple[str, str]]:
-        for function in some:
-            for arguments in arguments_for(function, asked, besides):
+    def fresh(some: Iterable[Offer]) -> Iterator[tuple[str, str]]:
+        for offer in some:
+            for arguments in arguments_for(offer, asked, besides):
                 text = dump(arguments)
-                if (function.name, _canonical(text)) not in made:
-                    yield function.name, text
+                if (offer.name, _canonical(text)) not in made:
+                    yield offer.name, text
 
+    if choice not in (None, "", "auto", "required"):
+        chosen = [offer for offer in (*offers, *handoffs) if offer.name == choice]
+    elif (named := handoff_named(request.handoffs, asked)) and all(name != named.name for name, _ in made):
+        return list(islice(fresh([handoff_offer(named)]), 1))
+    else:
+        chosen = _named(offers, asked)
     calls = list(fresh(chosen))
     if not calls and choice == "required":
-        calls = list(islice(fresh(functions), 1))
+        calls = list(islice(fresh([*offers, *handoffs]), 1))
     return calls[:1] if request.settings.parallel_tool_calls is False else calls
 
 
-def _named(functions: tuple[FunctionTool, ...], asked: str) -> list[FunctionTool]:
+def _named(functions: Sequence[Offer], asked: str) -> list[Offer]:
     """Choose the functions whose name's words occur, else those whose description fits best."""
     words = stems(asked)
     for said in (nouns(words), telling(words)):  # "get_weather" for its weather; "add" when nothing is a noun
@@ -110,16 +125,37 @@ def _named(functions: tuple[FunctionTool, ...], asked: str) -> list[FunctionTool
     return [f for f in functions if best and fit[f.name] == best]
 
 
-def _answer(conversation: Conversation, functions: tuple[FunctionTool, ...]) -> str:
-    if conversation.made:
-        return "[demo] " + " ".join(map(_told, conversation.made))
+def _text(request: ModelRequest, conversation: Conversation) -> str:
+    if request.output_schema is not None:
+        return dump(simplest(asked_schema(request.output_schema.schema_json), LABEL))
+    told = [call for call in conversation.made if not _is_handoff(call)]
+    if told:
+        return f"{LABEL} {' '.join(map(_told, told))}"
     said = f"You said “{_cut(conversation.asked)}”." if conversation.asked else "You said nothing."
-    names = ", ".join(function.name for function in functions)
-    offer = f"call a function when a message names it: {names}" if names else "repeat what I am told"
+    names = [offer.name for offer in offers_of(request.tools)]
+    calls = f"call a function when a message names it: {', '.join(names)}" if names else ""
+    agents = ", ".join(handoff.agent for handoff in request.handoffs)
+    hands_over = f"hand over to an agent that it names: {agents}" if agents else ""
+    offer = ", or ".join(filter(None, (calls, hands_over))) or "repeat what I am told"
     return (
-        f"[demo] {said} I am the built-in demo model and think nothing; I only {offer}. "
+        f"{LABEL} {said} I am the built-in demo model and think nothing; I only {offer}. "
         "With OPENAI_API_KEY set, the server asks a real model."
     )
+
+
+def _is_handoff(call: Made) -> bool:
+    """Tell a handoff by its output, the one thing that an agent sees of those before it."""
+    value = _loaded(call.output or "")
+    return isinstance(value, dict) and value.keys() == {"assistant"}
+
+
+def _forgetful() -> ModelError:
+    message = (
+        "The built-in demo model keeps no conversations and no replies to go on from. "
+        "Leave run_config.history to the session, or name a model that keeps them."
+    )
+    facts = {"provider": DEMO, "param": "conversation"}
+    return ModelError(Failure(reason=Reason.MODEL_REQUEST_INVALID, message=message, metadata=facts))
 
 
 def _told(call: Made) -> str:
@@ -160,6 +196,6 @@ def _message(text: str) -> dict[str, Json]:
 
 def _usage(request: ModelRequest, output: list[dict[str, Json]]) -> Usage:
     """Count words where a model counts tokens."""
-    read = sum(len(item.split()) for item in request.items) + len((request.agent.instructions or "").split())
+    read = sum(len(item.split()) for item in request.items) + len((request.instructions or "").split())
     made = sum(len(dump(item).split()) for item in output)
     return Usage(requests=1, input_tokens=read, output_tokens=made, total_tokens=read + made)

@@ -1,26 +1,26 @@
-"""Agents, their tools and settings, run configurations, and the requests of AgentService."""
+"""Agents with the graphs that they start, and the requests of AgentService."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from baton.v1 import agent_pb2
+from baton_server.core.agents import handoff_name
+from baton_server.wire.check.choices import enabled
+from baton_server.wire.check.graph import graph
+from baton_server.wire.check.hooks import filters, function_names, guardrails, hook_fields, hook_ref, lifecycle_hooks
+from baton_server.wire.check.settings import settings
+from baton_server.wire.check.tools import AGENT_CHARACTERS, NOT_STRICT, object_schema, tool_name, tools
+from baton_server.wire.check.violations import Violations, join
+from baton_server.wire.rules import output_schema_problem, strict_allows
 
-from baton.v1 import agent_pb2, run_config_pb2
-from baton_server.wire.check.execution import VERSION_CHARACTERS, execution, timeout_action
-from baton_server.wire.check.hooks import filters, guardrails, lifecycle_hooks
-from baton_server.wire.check.violations import FUNCTION_NAME, Violations, join
-from baton_server.wire.rules import schema_problem, strict_allows
-
-TOOLS = 512
 DEFINITION_BYTES = 3 * 1024 * 1024
-MAX_TURNS = 1_000_000
-NAME_CHARACTERS, TRACE_CHARACTERS = 128, 256
-UNSERVED_GRACE_S = 600
-
-_CHOICES = ("auto", "required", "none")
+HANDOFFS, OTHER_AGENTS = 128, 127
 
 
 def check_create_agent(request: agent_pb2.CreateAgentRequest) -> None:
-    """Check a CreateAgentRequest. Raises Refused with INVALID_REQUEST, as all checks here do."""
+    """Check a CreateAgentRequest.
+
+    Raises Refused: INVALID_REQUEST, as all checks here do; AGENT_GRAPH_INVALID, as all do that take an agent.
+    """
     found = Violations()
     found.id("request_id", request.request_id)
     _required_agent(found, request)
@@ -89,15 +89,15 @@ def _required_agent(found: Violations, request: agent_pb2.CreateAgentRequest | a
 
 
 def agent(found: Violations, path: str, message: agent_pb2.Agent) -> None:
-    """Check an agent's definition."""
+    """Check an agent's definition, and with it the graph that it starts."""
     size = message.ByteSize()
     if size > DEFINITION_BYTES:
         found.add(path, f"has {size} bytes, at most {DEFINITION_BYTES} are allowed")
-    found.text(join(path, "name"), message.name, NAME_CHARACTERS, required=True)
-    functions = _tools(found, join(path, "tools"), message.tools)
-    if message.HasField("model_settings"):
-        settings(found, join(path, "model_settings"), message.model_settings, functions)
-    guardrails(found, join(path, "input_guardrails"), message.input_guardrails)
+    found.at_most(join(path, "agents"), len(message.agents), OTHER_AGENTS, "agents")
+    _agent(found, path, message)
+    for index, other in enumerate(message.agents):
+        _agent(found, f"{path}.agents[{index}]", other)
+    graph(found, path, message)
 
 
 def agent_ref(found: Violations, path: str, message: agent_pb2.AgentRef) -> None:
@@ -107,82 +107,56 @@ def agent_ref(found: Violations, path: str, message: agent_pb2.AgentRef) -> None
         found.at_least(join(path, "revision"), message.revision, 1)
 
 
-def _tools(found: Violations, path: str, tools: Sequence[agent_pb2.Tool]) -> Collection[str]:
-    """Check what an agent may call; returns the names of its functions."""
-    if len(tools) > TOOLS:
-        found.add(path, f"has {len(tools)} tools, at most {TOOLS} are allowed")
-    first: dict[str, int] = {}
-    for index, tool in enumerate(tools):
-        where = f"{path}[{index}]"
-        if found.arm(where, tool, "tool") is None:
-            continue
-        name = tool.function.name
-        _function(found, f"{where}.function", tool.function)
-        if first.setdefault(name, index) != index:
-            found.add(f"{where}.function.name", f"is {name[:80]!r} as in {path}[{first[name]}], must be unique")
-    return first
-
-
-def _function(found: Violations, path: str, function: agent_pb2.FunctionTool) -> None:
-    found.function_name(f"{path}.name", function.name)
-    if function.HasField("execution"):
-        execution(found, f"{path}.execution", function.execution)
-    if function.HasField("on_timeout"):
-        timeout_action(found, f"{path}.on_timeout", function.on_timeout)
-    found.text(f"{path}.handler_version", function.handler_version, VERSION_CHARACTERS)
-    if not function.parameters_json:
-        return
-    problem = schema_problem(function.parameters_json)
-    if problem is not None:
-        found.add(f"{path}.parameters_json", problem)
-    elif function.strict and not strict_allows(function.parameters_json):
-        found.add(
-            f"{path}.strict",
-            "is true, but parameters_json does not allow it: every object needs additionalProperties false "
-            "and all its properties in required",
-        )
-
-
-def settings(
-    found: Violations, path: str, message: agent_pb2.ModelSettings, functions: Collection[str] | None = None
-) -> None:
-    """Check model settings. `functions`: those that a tool_choice may name, None: not known here."""
-    if message.HasField("temperature"):
-        found.between(f"{path}.temperature", message.temperature, 0, 2)
-    if message.HasField("top_p"):
-        found.between(f"{path}.top_p", message.top_p, 0, 1)
-    if message.HasField("max_tokens"):
-        found.at_least(f"{path}.max_tokens", message.max_tokens, 1)
-    choice = message.tool_choice
-    if choice and choice not in _CHOICES:
-        if not FUNCTION_NAME.fullmatch(choice):
-            found.add(f"{path}.tool_choice", f"is {choice[:80]!r}, must be auto, required, none or a function")
-        elif functions is not None and choice not in functions:
-            found.add(f"{path}.tool_choice", f"is {choice!r}, which is none of the agent's functions")
-    found.one_of(f"{path}.truncation", message.truncation, ("auto", "disabled"))
-    found.one_of(f"{path}.verbosity", message.verbosity, ("low", "medium", "high"))
-    found.labels(f"{path}.metadata", message.metadata)
-
-
-# -- run configurations --------------------------------------------------------------------------
-
-
-def run_config(found: Violations, path: str, message: run_config_pb2.RunConfig) -> None:
-    """Check the options of a turn."""
-    if message.HasField("max_turns"):
-        found.between(f"{path}.max_turns", message.max_turns, 0, MAX_TURNS)
-        if message.unlimited_turns:
-            found.add(f"{path}.unlimited_turns", "is true, then max_turns must be absent")
+def _agent(found: Violations, path: str, message: agent_pb2.Agent) -> None:
+    found.text(f"{path}.name", message.name, AGENT_CHARACTERS, required=True)
+    hook_fields(found, path, message, "instructions_hook")
+    callable_names = tools(found, f"{path}.tools", message.tools)
+    found.at_most(f"{path}.handoffs", len(message.handoffs), HANDOFFS, "handoffs")
+    for index, handoff in enumerate(message.handoffs):
+        callable_names.add(_handoff(found, f"{path}.handoffs[{index}]", handoff))
     if message.HasField("model_settings"):
-        settings(found, f"{path}.model_settings", message.model_settings)
-    if message.HasField("tracing"):
-        tracing = message.tracing
-        found.text(f"{path}.tracing.workflow_name", tracing.workflow_name, TRACE_CHARACTERS)
-        found.text(f"{path}.tracing.group_id", tracing.group_id, TRACE_CHARACTERS)
-        found.labels(f"{path}.tracing.metadata", tracing.metadata)
-    if message.HasField("unserved_grace"):
-        found.duration(f"{path}.unserved_grace", message.unserved_grace, 0, UNSERVED_GRACE_S)
-    found.scopes(f"{path}.scopes", message.scopes, required=True)
-    guardrails(found, f"{path}.input_guardrails", message.input_guardrails)
-    filters(found, f"{path}.model_input_filters", message.model_input_filters)
+        settings(found, f"{path}.model_settings", message.model_settings, callable_names)
+    if message.HasField("output_schema"):
+        _output_schema(found, f"{path}.output_schema", message.output_schema)
+    guardrails(found, f"{path}.input_guardrails", message.input_guardrails, of_inputs=True)
+    guardrails(found, f"{path}.output_guardrails", message.output_guardrails, of_inputs=False)
+    if message.HasField("tool_use_behavior"):
+        _tool_use(found, f"{path}.tool_use_behavior", message.tool_use_behavior)
     lifecycle_hooks(found, f"{path}.lifecycle_hooks", message.lifecycle_hooks)
+
+
+def _handoff(found: Violations, path: str, handoff: agent_pb2.Handoff) -> str:
+    """Check a way to hand over; returns the name of its tool."""
+    name = tool_name(found, path, handoff.agent, handoff.tool_name, handoff_name(handoff.agent))
+    object_schema(found, f"{path}.input_schema_json", handoff.input_schema_json)
+    hook_fields(found, path, handoff, "on_handoff")
+    filters(found, f"{path}.input_filters", handoff.input_filters)
+    enabled(found, path, handoff)
+    return name
+
+
+def _output_schema(found: Violations, path: str, schema: agent_pb2.OutputSchema) -> None:
+    found.optional_function_name(f"{path}.name", schema.name)
+    problem = output_schema_problem(schema.schema_json) if schema.schema_json else "is required"
+    if problem is not None:
+        found.add(f"{path}.schema_json", problem)
+    elif (schema.strict or not schema.HasField("strict")) and not strict_allows(schema.schema_json):
+        said = "true" if schema.HasField("strict") else "absent, which means true"
+        problem = f"is {said}, but schema_json does not allow it: {NOT_STRICT}; or say false"
+        found.add(f"{path}.strict", problem)
+
+
+def _tool_use(found: Violations, path: str, behavior: agent_pb2.ToolUseBehavior) -> None:
+    match found.arm(path, behavior, "behavior"):
+        case "stop_on_first_tool":
+            where = f"{path}.stop_on_first_tool"
+            found.is_true(where, behavior.stop_on_first_tool, "leave tool_use_behavior out")
+        case "stop_at_tools":
+            names = behavior.stop_at_tools.names
+            if not names:
+                found.add(f"{path}.stop_at_tools.names", "must name at least one function")
+            function_names(found, f"{path}.stop_at_tools.names", names)
+        case "hook":
+            hook_ref(found, f"{path}.hook", behavior.hook)
+        case _:
+            pass

@@ -12,7 +12,6 @@ TIMEOUT_S = (0.001, 24 * 3600.0)
 EXPIRES_S = (1.0, 30 * 24 * 3600.0)
 MAX_ATTEMPTS = 100
 POINTERS = 16
-TIMEOUT_CHARACTERS = 4096
 VERSION_CHARACTERS = 64
 
 
@@ -36,21 +35,9 @@ def handler_execution(found: Violations, path: str, message: handler_pb2.Handler
     pointers(found, f"{path}.idempotency_fields", message.idempotency_fields)
 
 
-def timeout_action(found: Violations, path: str, message: agent_pb2.TimeoutAction) -> None:
-    """Check what happens when a function times out."""
-    match found.arm(path, message, "action"):
-        case "text":
-            found.text(f"{path}.text", message.text, TIMEOUT_CHARACTERS, required=True)
-        case "fail_turn" if not message.fail_turn:
-            found.add(f"{path}.fail_turn", "is false, must be true; or use text, or leave on_timeout out")
-        case _:
-            pass
-
-
 def pointers(found: Violations, path: str, given: Sequence[str]) -> None:
     """Check JSON Pointers to fields of the arguments (RFC 6901)."""
-    if len(given) > POINTERS:
-        found.add(path, f"has {len(given)} fields, at most {POINTERS} are allowed")
+    found.at_most(path, len(given), POINTERS, "fields")
     for index, pointer in enumerate(given):
         if not is_pointer(pointer):
             found.add(

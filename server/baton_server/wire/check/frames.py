@@ -11,7 +11,7 @@ from typing import Any
 
 from baton.v1 import event_pb2, handler_pb2
 from baton_server.core.errors import Failure, Reason, Refused, refuse
-from baton_server.wire.check.inputs import json_text, outcome, result_too_large
+from baton_server.wire.check.inputs import outcome, result_too_large
 from baton_server.wire.check.violations import Violations
 from baton_server.wire.frames import PROTOCOL_VERSION
 from baton_server.wire.texts import above
@@ -167,7 +167,7 @@ def progress(found: Violations, path: str, given: event_pb2.CallProgress) -> Non
     if above(said, PROGRESS_BYTES):
         found.add(f"{path}.{arm}", f"has more than {PROGRESS_BYTES} bytes")
     elif arm == "progress_json":
-        json_text(found, f"{path}.{arm}", said)
+        found.json(f"{path}.{arm}", said)
 
 
 def nack(found: Violations, path: str, given: handler_pb2.Nack) -> None:
@@ -202,7 +202,7 @@ def hook_answers(found: Violations, path: str, given: handler_pb2.HookAnswers) -
         found.at_least(f"{where}.attempt", answer.attempt, 1)
         match found.arm(where, answer, "outcome"):
             case "answer_json":
-                json_text(found, f"{where}.answer_json", answer.answer_json)
+                found.json(f"{where}.answer_json", answer.answer_json)
             case "crash":
                 crash(found, f"{where}.crash", answer.crash)
             case _:

@@ -1,13 +1,14 @@
-"""What is put into a session: messages, raw items, results, redeliveries and cancels; and SubmitInput itself."""
+"""What is put into a session: messages, raw items, results, decisions, cancels and more; and SubmitInput itself."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from baton.v1 import event_pb2, handler_pb2, item_pb2, session_pb2
-from baton_server.core import jsontext
 from baton_server.core.errors import Reason, Refused, refuse
 from baton_server.core.responses import ItemError, read_items
+from baton_server.wire.check.hooks import WORDS_CHARACTERS
+from baton_server.wire.check.run_config import round_limit
 from baton_server.wire.check.violations import Violations, join
 from baton_server.wire.frames import RESULT_BYTES, payload_bytes
 
@@ -55,10 +56,14 @@ def _input(found: Violations, path: str, given: session_pb2.Input, too_large: li
             refused = result_too_large(f"{path}.tool_result", given.tool_result)
             if refused is not None:
                 too_large.append(refused)
+        case "decision":
+            _decision(found, f"{path}.decision", given.decision)
         case "redelivery":
             _redelivery(found, f"{path}.redelivery", given.redelivery)
         case "cancel":
             _cancel(found, f"{path}.cancel", given.cancel)
+        case "continues":
+            continue_input(found, f"{path}.continues", given.continues)
         case _:
             pass
 
@@ -92,7 +97,7 @@ def outcome(found: Violations, path: str, given: session_pb2.ToolResult | handle
     """Check what came of a call, but for its size; returns the arm."""
     arm = found.arm(path, given, "outcome")
     if arm == "output_json":
-        json_text(found, join(path, "output_json"), given.output_json)
+        found.json(join(path, "output_json"), given.output_json)
     elif arm == "output_parts":
         parts(found, join(path, "output_parts.parts"), given.output_parts.parts)
     return arm
@@ -110,6 +115,24 @@ def result_too_large(path: str, given: session_pb2.ToolResult | handler_pb2.Resu
         size=str(size),
         limit=str(RESULT_BYTES),
     )
+
+
+def _decision(found: Violations, path: str, given: event_pb2.Decision) -> None:
+    found.id(f"{path}.turn_id", given.turn_id)
+    found.id(f"{path}.call_id", given.call_id)
+    found.enum(f"{path}.verdict", given.verdict, event_pb2.Verdict, required=True)
+    found.optional_digest(f"{path}.arguments_digest", given.arguments_digest)
+    found.optional_digest(f"{path}.definition_digest", given.definition_digest)
+    found.text(f"{path}.decided_by", given.decided_by, DECIDED_BY_CHARACTERS)
+    found.text(f"{path}.message", given.message, WORDS_CHARACTERS)
+    if given.message and given.verdict == event_pb2.VERDICT_APPROVE:
+        found.add(f"{path}.message", "is for the verdict REJECT only: an approved call has an output of its own")
+
+
+def continue_input(found: Violations, path: str, given: session_pb2.ContinueInput) -> None:
+    """Check from which turn another one goes on."""
+    found.id(f"{path}.turn_id", given.turn_id)
+    round_limit(found, path, given)
 
 
 def _redelivery(found: Violations, path: str, given: session_pb2.Redelivery) -> None:
@@ -148,7 +171,7 @@ def _part(found: Violations, path: str, part: item_pb2.ContentPart) -> None:
         case "file":
             _source(found, f"{path}.file", part.file)
         case "other_json":
-            _other(found, f"{path}.other_json", part.other_json)
+            found.typed_object(f"{path}.other_json", part.other_json)
         case "refusal":
             found.add(f"{path}.refusal", "is a model's; send a text")
         case "omitted_text":
@@ -171,19 +194,3 @@ def _source(found: Violations, path: str, given: item_pb2.ImagePart | item_pb2.F
             found.add(f"{path}.omitted_url", "is only sent by the server; send the URL itself")
         case _:
             pass
-
-
-def _other(found: Violations, path: str, text: str) -> None:
-    value = json_text(found, path, text)
-    if value is not None and not (isinstance(value, dict) and isinstance(value.get("type"), str)):
-        found.add(path, "must be a JSON object with a type")
-
-
-def json_text(found: Violations, path: str, text: str) -> object:
-    """Check that a text is JSON; returns its shape, None also where it is none."""
-    try:
-        shape: object = jsontext.parse(text)
-    except jsontext.JsonError as error:
-        found.add(path, f"is {error}")
-        return None
-    return shape

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from baton.v1 import event_pb2, runner_pb2, session_pb2
 from baton_server.wire.check import agents
-from baton_server.wire.check.inputs import items_json, message
+from baton_server.wire.check.graph import start_agent
+from baton_server.wire.check.inputs import continue_input, items_json, message
+from baton_server.wire.check.run_config import run_config
 from baton_server.wire.check.sessions import EXPIRES_S, KEY_CHARACTERS
 from baton_server.wire.check.violations import Violations
 
@@ -36,6 +38,22 @@ def _run(found: Violations, request: RunRequest) -> None:
         agents.agent(found, "agent", request.agent)
     if request.HasField("agent_ref"):
         agents.agent_ref(found, "agent_ref", request.agent_ref)
+    _new_input(found, request)
+    if request.HasField("run_config"):
+        run_config(found, "run_config", request.run_config)
+        if request.HasField("agent"):
+            start_agent(found, "run_config.start_agent", request.agent, request.run_config)
+    if request.HasField("continues"):
+        _continues(found, request)
+    found.enum("if_busy", request.if_busy, session_pb2.IfBusy)
+    if request.if_busy == session_pb2.IF_BUSY_STEER:
+        found.add("if_busy", "is STEER, but a run is a turn of its own; use QUEUE, REJECT or SubmitInput")
+    found.message_bytes("max_message_bytes", request.max_message_bytes)
+
+
+def _new_input(found: Violations, request: RunRequest) -> None:
+    if request.HasField("continues") and request.WhichOneof("new_input") is None:
+        return
     match found.arm("", request, "new_input"):
         case "message":
             message(found, "message", request.message)
@@ -43,12 +61,16 @@ def _run(found: Violations, request: RunRequest) -> None:
             items_json(found, "items_json", request.items_json)
         case _:
             pass
-    if request.HasField("run_config"):
-        agents.run_config(found, "run_config", request.run_config)
-    found.enum("if_busy", request.if_busy, session_pb2.IfBusy)
-    if request.if_busy == session_pb2.IF_BUSY_STEER:
-        found.add("if_busy", "is STEER, but a run is a turn of its own; use QUEUE, REJECT or SubmitInput")
-    found.message_bytes("max_message_bytes", request.max_message_bytes)
+
+
+def _continues(found: Violations, request: RunRequest) -> None:
+    """Check from which turn a run goes on, with what that one had."""
+    continue_input(found, "continues", request.continues)
+    for name in ("agent", "agent_ref", "run_config"):
+        if any(field.name == name for field, _ in request.ListFields()):
+            found.add(name, "must be absent with continues: the turn goes on with what the ended one had")
+    if request.WhichOneof("session_source") is None:
+        found.add("session_source", "exactly one of session_id, session_key is required with continues")
 
 
 def _session(found: Violations, request: RunRequest) -> None:

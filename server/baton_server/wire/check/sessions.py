@@ -5,6 +5,7 @@ from __future__ import annotations
 from baton.v1 import event_pb2, session_pb2
 from baton_server.wire.check import agents
 from baton_server.wire.check.inputs import items_json
+from baton_server.wire.check.run_config import run_config
 from baton_server.wire.check.violations import SCOPE_CHARACTERS, Violations, join
 
 KEY_CHARACTERS = 256
@@ -40,7 +41,7 @@ def _defaults(found: Violations, path: str, request: AgentSource) -> None:
     if request.HasField("agent_ref"):
         agents.agent_ref(found, join(path, "agent_ref"), request.agent_ref)
     if request.HasField("run_config"):
-        agents.run_config(found, join(path, "run_config"), request.run_config)
+        run_config(found, join(path, "run_config"), request.run_config)
     found.scopes(join(path, "scopes"), request.scopes)
     found.labels(join(path, "metadata"), request.metadata)
     if request.HasField("expires_after"):

@@ -1,7 +1,8 @@
 """Violations: what is wrong with a request, gathered field by field, told all at once.
 
 A path names a field as proto does, `agent.tools[2].function.name`; of a oneof without an arm it is the oneof's
-own name. Lengths are in characters, as Python counts them.
+own name. Lengths are in characters, as Python counts them. Faults of a graph of agents have a reason of their own,
+which is told where nothing else is wrong.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ from typing import Any
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.message import Message
 
-from baton_server.core.errors import Failure, FieldViolation, Reason, Refused
-from baton_server.wire.errors import violations_message
+from baton_server.core import jsontext
+from baton_server.core.errors import Failure, FieldViolation, Reason, Refused, clip
+from baton_server.wire.errors import MESSAGE_BYTES, violations_message
 from baton_server.wire.times import read_duration
 
 ID_CHARACTERS = 128
@@ -33,6 +35,7 @@ class Violations:
 
     def __init__(self) -> None:
         self._found: list[FieldViolation] = []
+        self._faults: list[tuple[FieldViolation, Mapping[str, str]]] = []
 
     def __bool__(self) -> bool:
         return bool(self._found)
@@ -45,6 +48,10 @@ class Violations:
     def add(self, path: str, problem: str) -> None:
         """Note that a field is wrong."""
         self._found.append(FieldViolation(path=path, problem=problem))
+
+    def fault(self, path: str, words: str, /, **facts: str) -> None:
+        """Note that a graph of agents does not hold together. `facts`: metadata of AGENT_GRAPH_INVALID."""
+        self._faults.append((FieldViolation(path=path, problem=words), facts))
 
     # -- texts ----------------------------------------------------------------------------------
 
@@ -68,10 +75,49 @@ class Violations:
         if not FUNCTION_NAME.fullmatch(value):
             self.add(path, f"is {value[:80]!r}, must be 1 to 64 of A-Z a-z 0-9 _ -")
 
+    def optional_function_name(self, path: str, value: str) -> None:
+        """Check the name of a function that may be empty."""
+        if value:
+            self.function_name(path, value)
+
     def digest(self, path: str, value: str) -> None:
         """Check a required SHA-256 digest."""
         if not _DIGEST.fullmatch(value):
             self.add(path, f"is {value[:80]!r}, must be 64 lower-case hex digits")
+
+    def optional_digest(self, path: str, value: str) -> None:
+        """Check a SHA-256 digest that may be empty."""
+        if value:
+            self.digest(path, value)
+
+    def json(self, path: str, text: str) -> object:
+        """Check that a text is JSON; returns its shape, None also where it is none."""
+        try:
+            shape: object = jsontext.parse(text)
+        except jsontext.JsonError as error:
+            self.add(path, f"is {error}")
+            return None
+        return shape
+
+    def json_object(self, path: str, text: str) -> Mapping[str, object] | None:
+        """Check that a text is a JSON object; returns its shape, None where it is none."""
+        before = len(self._found)
+        shape = self.json(path, text)
+        if isinstance(shape, dict):
+            return shape
+        if len(self._found) == before:
+            self.add(path, f"is {text[:80]!r}, must be a JSON object")
+        return None
+
+    def typed_object(self, path: str, text: str) -> Mapping[str, object]:
+        """Check that a text is a JSON object with a text `type`; returns its shape, empty where it is none."""
+        before = len(self._found)
+        shape = self.json_object(path, text) or {}
+        # Shapes have numbers as texts: a text is told from one by its quotes.
+        said = shape and any(name == "type" and raw[0] == '"' and value for name, value, raw in jsontext.members(text))
+        if len(self._found) == before and not said:
+            self.add(path, 'must have a "type" that is a text')
+        return shape if said else {}
 
     def one_of(self, path: str, value: str, allowed: Iterable[str]) -> None:
         """Check a text that is empty or one of some words."""
@@ -128,6 +174,16 @@ class Violations:
         elif required and value == 0:
             self.add(path, f"is {kind.Name(0)}, must be another {kind.DESCRIPTOR.name}")
 
+    def is_true(self, path: str, value: bool, otherwise: str) -> None:
+        """Check a flag that says something only when it is true. `otherwise`: what to do in place of false."""
+        if not value:
+            self.add(path, f"is false, must be true; or {otherwise}")
+
+    def at_most(self, path: str, count: int, most: int, what: str) -> None:
+        """Check how many elements a list has."""
+        if count > most:
+            self.add(path, f"has {count} {what}, at most {most} are allowed")
+
     def arm(self, path: str, message: Message, oneof: str) -> str | None:
         """Check that a oneof is set; returns the name of its arm."""
         arm: str | None = message.WhichOneof(oneof)
@@ -138,8 +194,7 @@ class Violations:
 
     def labels(self, path: str, labels: Mapping[str, str]) -> None:
         """Check metadata."""
-        if len(labels) > LABELS:
-            self.add(path, f"has {len(labels)} pairs, at most {LABELS} are allowed")
+        self.at_most(path, len(labels), LABELS, "pairs")
         for key, value in labels.items():
             where = f"{path}[{key[:LABEL_KEY]!r}]"
             if not 1 <= len(key) <= LABEL_KEY:
@@ -150,23 +205,34 @@ class Violations:
     def scopes(self, path: str, scopes: Iterable[str], *, required: bool = False) -> None:
         """Check scopes. Required: the empty one may not be named."""
         given = list(scopes)
-        if len(given) > SCOPES:
-            self.add(path, f"has {len(given)} scopes, at most {SCOPES} are allowed")
+        self.at_most(path, len(given), SCOPES, "scopes")
         for index, scope in enumerate(given):
             self.text(f"{path}[{index}]", scope, SCOPE_CHARACTERS, required=required)
 
     # -- the end --------------------------------------------------------------------------------
 
     def raise_if_any(self) -> None:
-        """Raise Refused with INVALID_REQUEST and all that was found, if anything was."""
+        """Raise Refused with all that was found, if anything was.
+
+        INVALID_REQUEST; AGENT_GRAPH_INVALID where faults of a graph are all that is wrong.
+        """
         if self._found:
-            count = len(self._found)
+            violations = (*self._found, *(fault for fault, _ in self._faults))
             failure = Failure(
                 reason=Reason.INVALID_REQUEST,
-                message=violations_message(self._found),
-                metadata={"fields": str(count)},
+                message=violations_message(violations),
+                metadata={"fields": str(len(violations))},
             )
-            raise Refused(failure, tuple(self._found))
+            raise Refused(failure, violations)
+        if self._faults:
+            words = "; ".join(f"{fault.path}: {fault.problem}" for fault, _ in self._faults)
+            raise Refused(
+                Failure(
+                    reason=Reason.AGENT_GRAPH_INVALID,
+                    message=clip(f"The graph of agents does not hold together: {words}.", MESSAGE_BYTES),
+                    metadata=self._faults[0][1],
+                )
+            )
 
 
 def join(path: str, name: str) -> str:
