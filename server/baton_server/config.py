@@ -56,6 +56,9 @@ class Settings(BaseSettings):
     )
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field("WARNING", description="What is logged.")
     log_json: bool = Field(False, description="Log lines of JSON.")
+    trace_include_sensitive_data: bool = Field(
+        True, description="Spans tell what users, models and functions said, where a run does not say."
+    )
     drain_s: float = Field(
         5.0, ge=0, le=3600, allow_inf_nan=False, description="How long SIGTERM lets running work come to a rest."
     )

@@ -49,7 +49,7 @@ from baton_server.ports.store import Store
 from baton_server.store.sqlite import open_sqlite
 from baton_server.telemetry.metrics import Counters
 from baton_server.telemetry.observers import Observers
-from baton_server.telemetry.tracing import TurnSpans
+from baton_server.telemetry.tracing import Traces
 from baton_server.wire.codec import ProtoCodec, stamp
 from baton_server.wire.rules import JsonRules
 from baton_server.wire.stream import ProtoParts
@@ -155,6 +155,7 @@ def build(settings: Settings, store: Store, model: Model | None = None, clock: C
     """Put a server together over an open store."""
     clock, ids, rules = clock or SystemClock(), TimeIds(), JsonRules()
     configured, model_name = models(settings, clock)
+    traces = Traces(include_sensitive_data=settings.trace_include_sensitive_data)
     runtime = Runtime(
         store=store,
         bus=LocalBus(),
@@ -164,13 +165,13 @@ def build(settings: Settings, store: Store, model: Model | None = None, clock: C
         runner=Runner(rules),
         ids=ids,
         clock=clock,
-        observer=Observers(TurnSpans(), Counters()),
+        observer=Observers(traces, Counters()),
         limits=limits(settings),
     )
     registry = Registry()
     hooks = Hooks(runtime, registry)
     driver = Driver(runtime, runtime.observer, hooks)
-    dispatcher = driver.dispatcher = Dispatcher(runtime, registry, driver.feed, driver.eased, driver.round_of)
+    dispatcher = driver.dispatcher = Dispatcher(runtime, registry, driver.feed, driver.eased, driver.where_is)
     engine = driver.engine = EmbeddedEngine(store, clock, driver.advance)
     workers = Workers(runtime, registry, dispatcher, hooks)
     desk = Desk(workers=workers, dispatcher=dispatcher, hooks=hooks)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from baton.v1 import session_pb2
+from baton_server.app.outcomes import IfBusy
 from baton_server.app.sessions import AgentSource, Defaults
-from baton_server.app.submit import IfBusy
-from baton_server.wire.agents import read_agent, read_config
+from baton_server.wire.agents import read_agent
+from baton_server.wire.run_config import read_config
 
 _IF_BUSY = {
     session_pb2.IF_BUSY_STEER: IfBusy.STEER,
@@ -15,7 +16,7 @@ _IF_BUSY = {
     session_pb2.IF_BUSY_REJECT: IfBusy.REJECT,
 }
 
-NOT_THE_BODY = ("request_id", "deltas", "after_sequence", "max_message_bytes")
+NOT_THE_BODY = ("request_id", "deltas", "after_sequence", "root_only", "max_message_bytes")
 """Fields that say how an answer travels, and not what is asked for."""
 
 

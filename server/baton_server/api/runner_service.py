@@ -10,14 +10,14 @@ from baton.v1 import event_pb2, runner_pb2
 from baton_server.api.reading import agent_source, digest_fields, duration_or_none, if_busy
 from baton_server.api.rpc import Context, Rpc, body_digest
 from baton_server.api.views import Views
+from baton_server.app.outcomes import IfBusy
 from baton_server.app.requests import Request
 from baton_server.app.runs import Run, Runs, Started
-from baton_server.app.submit import IfBusy
 from baton_server.app.watch import Follow, Watch, Watcher
 from baton_server.wire import check
-from baton_server.wire.agents import read_config
 from baton_server.wire.fit import DEFAULT_MESSAGE_BYTES
-from baton_server.wire.inputs import read_new_items
+from baton_server.wire.inputs import read_continue, read_new_items
+from baton_server.wire.run_config import read_config
 from baton_server.wire.stream import frame_message, pack, parts_message
 
 AnyRun = runner_pb2.RunRequest | runner_pb2.RunStreamedRequest
@@ -69,6 +69,7 @@ class RunnerService:
             follow=Follow.REST,
             deltas=request.deltas != event_pb2.DELTA_LEVEL_NONE,
             turn_id=started.turn_id,
+            root_only=request.root_only,
         )
         async with aclosing(self._watcher.parts(watch)) as watched:
             async for parts in watched:
@@ -95,7 +96,8 @@ class RunnerService:
 
     def _read(self, request: AnyRun) -> Run:
         return Run(
-            items=read_new_items(request),
+            items=read_new_items(request) if request.WhichOneof("new_input") else (),
+            continues=read_continue(request.continues) if request.HasField("continues") else None,
             session_id=request.session_id,
             session_key=request.session_key,
             agent=agent_source(request),

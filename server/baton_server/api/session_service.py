@@ -6,19 +6,21 @@ from baton.v1 import session_pb2 as pb
 from baton_server.api.pages import page_of, token_after
 from baton_server.api.reading import defaults, digest_fields, if_busy
 from baton_server.api.rpc import Context, Rpc, body_digest
-from baton_server.api.views import Views
+from baton_server.api.views import Views, in_call_order
+from baton_server.app.outcomes import IfBusy, Submitted
 from baton_server.app.requests import Request
 from baton_server.app.runs import Runs
 from baton_server.app.runtime import Runtime
 from baton_server.app.sessions import Sessions
-from baton_server.app.submit import IfBusy, Submissions, Submitted
+from baton_server.app.submit import Submissions
 from baton_server.ports.store import Page
 from baton_server.wire import check
-from baton_server.wire.agents import write_agent, write_config
+from baton_server.wire.agents import write_agent
 from baton_server.wire.errors import write_failure
 from baton_server.wire.fit import DEFAULT_MESSAGE_BYTES, close_page, fit_message
 from baton_server.wire.inputs import read_inputs, read_items_json
 from baton_server.wire.names import SESSION_STATUSES
+from baton_server.wire.run_config import write_config
 from baton_server.wire.views import write_item_row, write_session, write_turn
 
 
@@ -181,7 +183,7 @@ class SessionService:
         calls = await self._runtime.store.calls.open_in(request.session_id)
         response = pb.GetTurnResponse(
             turn=write_turn(row),
-            required_actions=self._views.actions([c for c in calls if c.turn_id == row.turn_id]),
+            required_actions=self._views.actions(in_call_order(c for c in calls if c.turn_id == row.turn_id)),
         )
         if request.with_pinned:
             pinned = await self._runtime.pinned(row.agent_digest, row.config_digest)

@@ -128,6 +128,7 @@ def watch_of(request: pb.WatchRequest) -> Watch:
         follow=FOLLOWS.get(request.follow, Follow.REST),
         deltas=request.deltas != event_pb2.DELTA_LEVEL_NONE,
         turn_id=request.turn_id,
+        root_only=request.root_only,
     )
 
 
@@ -200,6 +201,7 @@ class _Conversation:
             follow=Follow.FOREVER,
             deltas=wanted.deltas,
             turn_id=wanted.turn_id,
+            root_only=wanted.root_only,
         )
         async with aclosing(self._watcher.parts(live, until=self._half_closed, then=wanted.follow)) as watched:
             async for parts in watched:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from baton.v1 import event_pb2, runner_pb2, session_pb2
 from baton_server.app.calls.dispatch import Dispatcher
 from baton_server.app.calls.registry import Registry
+from baton_server.app.judgements import Judgement, judgements
 from baton_server.app.runs import Rested
 from baton_server.app.runtime import Runtime
-from baton_server.core.agents import History
+from baton_server.core.request import as_list, made_texts, view
+from baton_server.core.run_config import HistoryMode
 from baton_server.ports.store import Batch, CallRow, CallState, SessionRow
 from baton_server.wire.fit import fit_message
 from baton_server.wire.items import write_item
+from baton_server.wire.names import GUARDRAIL_STAGES, GUARDRAIL_VERDICTS
 from baton_server.wire.omit import Omit
 from baton_server.wire.views import (
     write_lease,
@@ -25,7 +28,9 @@ from baton_server.wire.views import (
 _STATES = {
     CallState.LEASED: "LEASED",
     CallState.EFFECT_UNKNOWN: "EFFECT_UNKNOWN",
+    CallState.AWAITING_DECISION: "AWAITING_DECISION",
     CallState.CHECKED: "QUEUED",  # a worker's check is asked; nobody outside need do anything
+    CallState.HELD: "QUEUED",  # its turn lets it go on by itself
 }
 
 
@@ -43,7 +48,7 @@ class Views:
             row,
             agent=await self._runtime.agent(row.agent_digest) if row.agent_digest else None,
             config=await self._runtime.config(row.config_digest) if row.config_digest else None,
-            required_actions=self.actions(await store.calls.open_in(row.session_id)),
+            required_actions=self.actions(in_call_order(await store.calls.open_in(row.session_id))),
             queued_turn_ids=[turn.turn_id for turn in queued if turn.turn_id != row.active_turn_id],
         )
 
@@ -70,16 +75,17 @@ class Views:
     async def run_response(self, rested: Rested, *, next_items: bool, limit: int) -> runner_pb2.RunResponse:
         """Write how a run rests, not above `limit` bytes."""
         state = rested.state
-        made = [item for item in state.ordered_items() if item.agent]
+        made = [item for item in state.said_items(state.own) if item.agent]
         response = runner_pb2.RunResponse(
             session_id=rested.row.session_id,
             turn=write_turn(rested.row),
             new_items=[write_item(item, Omit()) for item in made],
-            required_actions=self.actions(rested.calls),
+            required_actions=self.actions(in_call_order(rested.calls)),
             round_usage=write_round_usage(state.round_usage),
+            guardrail_results=[_write_judgement(one) for one in judgements(state)],
         )
-        if next_items or state.pinned.config.history is History.CALLER:
-            await self._add_next_items(response, rested)
+        if next_items or state.pinned.config.mode is HistoryMode.CALLER:
+            response.next_items_json = await self._next_items(rested)
         if response.ByteSize() > limit:
             await self._keep(rested.row.session_id, response, fit_message(response, limit))
         return response
@@ -90,10 +96,30 @@ class Views:
         if digest in omitted:
             await self._runtime.store.commit(Batch(session_id=session_id, contents={digest: omitted[digest]}))
 
-    async def _add_next_items(self, response: runner_pb2.RunResponse, rested: Rested) -> None:
-        texts: list[str] = []
-        if rested.state.pinned.config.history is not History.CALLER:
-            store = self._runtime.store
-            texts.extend(await store.items.history(rested.row.session_id, rested.row.started_sequence))
-        texts.extend(item.json for item in rested.state.ordered_items())
-        response.next_items_json = f"[{','.join(texts)}]"
+    async def _next_items(self, rested: Rested) -> str:
+        """Join what the turn began with, as its last handoff left it, and what the turn made.
+
+        What a fold of the conversation keeps as it is stands there already.
+        """
+        row, state = rested.row, rested.state
+        history: Sequence[str] = ()
+        if state.pinned.config.mode is HistoryMode.SESSION:
+            history = await self._runtime.store.items.history(row.session_id, row.started_sequence)
+        begun = view(state, state.own, history).past
+        return as_list([*begun, *(text for text in made_texts(state, state.own) if text not in begun)])
+
+
+def _write_judgement(said: Judgement) -> runner_pb2.GuardrailResult:
+    return runner_pb2.GuardrailResult(
+        name=said.name,
+        stage=GUARDRAIL_STAGES.to_wire[said.stage],
+        verdict=GUARDRAIL_VERDICTS.to_wire[said.verdict],
+        agent=said.agent,
+        call_id=said.call_id,
+        info_json=said.info_json,
+    )
+
+
+def in_call_order(calls: Iterable[CallRow]) -> list[CallRow]:
+    """Sort open calls as the model made them; one of an agent tool that waits for a decision has a late row."""
+    return sorted(calls, key=lambda call: call.call_id)

@@ -7,28 +7,37 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from baton_server.app.busy import busy
+from baton_server.app.continuing import Continuing
+from baton_server.app.keeping import keeper_after
+from baton_server.app.outcomes import IfBusy
 from baton_server.app.publish import publish
 from baton_server.app.requests import Request, once
 from baton_server.app.runtime import Runtime
 from baton_server.app.sessions import AgentSource, Defaults, Sessions
-from baton_server.app.submit import IfBusy, busy
 from baton_server.app.turns.accept import Acceptance, TurnRequest
 from baton_server.app.turns.drive import Driver
 from baton_server.app.turns.recording import Recording
 from baton_server.app.turns.rest import Rest
 from baton_server.app.watch import gone, turn_not_found
-from baton_server.core.agents import Agent, RunConfig
+from baton_server.core.agents import Agent
 from baton_server.core.errors import Reason, refuse
 from baton_server.core.inputs import NewItem
+from baton_server.core.run_config import RunConfig
 from baton_server.core.state import TurnState
+from baton_server.core.submissions import ContinueOf
 from baton_server.ports.store import Batch, CallRow, SessionRow, SessionWrite, TurnRow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """What a run asks for. `session_id` and `session_key` empty: a session is made for it."""
+    """What a run asks for. `session_id` and `session_key` empty: a session is made for it.
 
-    items: Sequence[NewItem]
+    `continues`: a turn of the session to go on from, with its agent and configuration; None: none.
+    """
+
+    items: tuple[NewItem, ...] = ()
+    continues: ContinueOf | None = None
     session_id: str = ""
     session_key: str = ""
     agent: AgentSource = field(default_factory=AgentSource)
@@ -68,12 +77,13 @@ class Runs:
     ) -> None:
         self._runtime, self._acceptance, self._sessions = runtime, acceptance, sessions
         self._driver, self._rest = driver, rest
+        self._continuing = Continuing(runtime, driver)
 
     async def start(self, request: Request, run: Run) -> Started:
         """Accept a run, or find the turn that the same request made before.
 
-        Raises Refused(SESSION_NOT_FOUND, SESSION_BUSY, AGENT_MISSING, AGENT_NOT_FOUND, FUNCTION_UNDECLARED,
-        REQUEST_ID_REUSED).
+        Raises Refused(SESSION_NOT_FOUND, SESSION_BUSY, AWAITING_DECISION, AGENT_MISSING, AGENT_NOT_FOUND,
+        FUNCTION_UNDECLARED, HISTORY_MIXED, TURN_NOT_FOUND, TURN_NOT_CONTINUABLE, REQUEST_ID_REUSED).
         """
 
         async def attempt() -> Started:
@@ -130,30 +140,28 @@ class Runs:
         recording = Recording(self._runtime.codec)
         documents: dict[str, bytes] = {}
         new = session is None
+        if session is None and run.continues is not None:
+            raise turn_not_found(run.continues.turn_id)
         if session is None:
             session, documents = await self._sessions.new_row(run.session_key, self._defaults(run))
             recording.add(self._sessions.created(session))
         active = session.active_turn_id
         if active and run.if_busy is IfBusy.REJECT:
-            raise busy(active)
-        asked = TurnRequest(
-            session_id=session.session_id,
-            request_id=request.request_id,
-            agent=await self._agent(run, session),
-            config=await self._config(run, session),
-            items=run.items,
-            begins=not active,
-        )
+            raise await busy(self._runtime, session.session_id, active)
+        asked = await self._asked(request, run, session)
+        keeper = keeper_after(session, asked.config.mode)
         turn = self._acceptance.turn(asked, recording)
         write = SessionWrite(
             expected_version=session.version,
             bump=True,
             status=recording.status,
             active_turn_id=None if active else turn.active_turn_id,
+            history_keeper=keeper,
         )
         if new:
             status = recording.status or session.status
-            write = SessionWrite(new=replace(session, active_turn_id=turn.active_turn_id, status=status))
+            made = replace(session, active_turn_id=turn.active_turn_id, status=status, history_keeper=keeper or "")
+            write = SessionWrite(new=made)
         done = await self._runtime.store.commit(
             Batch(
                 session_id=session.session_id,
@@ -166,11 +174,24 @@ class Runs:
                 inbox_added=turn.inbox,
             )
         )
-        publish(self._runtime, session.session_id, recording, done)
+        publish(self._runtime, session.session_id, recording, done, pinned=turn.state.pinned)
         if not active:
             self._driver.adopt(turn.state, turn.row, done, new_session=new)
         first = next(event.sequence for event in done.events if event.turn_id == turn.row.turn_id)
         return Started(session_id=session.session_id, turn_id=turn.row.turn_id, created=True, first_sequence=first)
+
+    async def _asked(self, request: Request, run: Run, session: SessionRow) -> TurnRequest:
+        begins = not session.active_turn_id
+        if run.continues is not None:
+            return await self._continuing.turn(session, request.request_id, run.continues, run.items, begins=begins)
+        return TurnRequest(
+            session_id=session.session_id,
+            request_id=request.request_id,
+            agent=await self._agent(run, session),
+            config=await self._config(run, session),
+            items=run.items,
+            begins=begins,
+        )
 
     async def _session(self, run: Run) -> SessionRow | None:
         if run.session_id:

@@ -9,8 +9,9 @@ from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
 from baton_server.app.recent import Recent
-from baton_server.core.agents import Agent, Pinned, RunConfig
+from baton_server.core.agents import Agent
 from baton_server.core.errors import Failure
+from baton_server.core.run_config import Pinned, RunConfig
 from baton_server.core.runner import Runner
 from baton_server.ports.bus import Bus, Parts
 from baton_server.ports.clock import Clock, Ids

@@ -8,17 +8,19 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from baton_server.app.agents import agent_not_found
+from baton_server.app.keeping import check_takes_items
 from baton_server.app.publish import publish
 from baton_server.app.requests import Request, once
 from baton_server.app.runtime import Runtime
 from baton_server.app.turns.recording import Recording
 from baton_server.app.watch import gone
 from baton_server.core import ids
-from baton_server.core.agents import Agent, RunConfig
+from baton_server.core.agents import Agent
 from baton_server.core.errors import Reason, refuse
 from baton_server.core.events import ItemAdded, ItemsWithdrawn, SessionCreated, SessionUpdated
 from baton_server.core.inputs import NewItem
 from baton_server.core.items import Item
+from baton_server.core.run_config import RunConfig
 from baton_server.ports.store import (
     Batch,
     Conflict,
@@ -189,10 +191,13 @@ class Sessions:
     async def add_items(
         self, request: Request, session_id: str, items: Sequence[NewItem]
     ) -> tuple[tuple[str, ...], int]:
-        """Put items into the history without a turn; returns their ids and the last sequence."""
+        """Put items into the history without a turn; returns their ids and the last sequence.
+
+        Raises Refused(SESSION_NOT_FOUND, HISTORY_MIXED).
+        """
 
         async def attempt() -> tuple[tuple[str, ...], int]:
-            await self.find(session_id)
+            check_takes_items(await self.find(session_id))
             batch_id = self._runtime.ids.new("turn")  # only the ids of the items carry it
             recording = Recording(self._runtime.codec)
             names = []

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -32,13 +32,17 @@ class Follow(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watch:
-    """What is watched. `turn_id` empty: the whole session; else its events alone, and its rest."""
+    """What is watched. `turn_id` empty: the whole session; else its events alone, and its rest.
+
+    `root_only`: nested runs are left out.
+    """
 
     session_id: str
     after_sequence: int = 0
     follow: Follow = Follow.REST
     deltas: bool = True
     turn_id: str = ""
+    root_only: bool = False
 
 
 class Watcher:
@@ -167,8 +171,8 @@ class _View:
             if not rows:
                 return
             self._seen = rows[-1].sequence
-            wanted = [r for r in rows if self.watch.turn_id in ("", r.turn_id)]
-            parts = [self._runtime.parts.event_part(row.data) for row in wanted]
+            mine = [row for row in rows if self.watch.turn_id in ("", row.turn_id)]
+            parts = self._shown(self._runtime.parts.event_part(row.data) for row in mine)
             if parts:
                 yield parts
 
@@ -189,8 +193,8 @@ class _View:
         """Make the resets that a newcomer needs. Fragments that the bus brought before are in them."""
         if not self.watch.deltas:
             return []
-        resets = [part.data for part in self._driver.resets(self.watch.session_id, self.watch.turn_id)]
-        return [*self._take(fragments=False), *resets]
+        parts = self._driver.resets(self.watch.session_id, self.watch.turn_id)
+        return [*self._take(fragments=False), *self._shown(part.data for part in parts)]
 
     def _take(self, *, fragments: bool) -> list[bytes]:
         """Take what the bus brought: facts as long as each is the very next, and fragments if asked for."""
@@ -218,7 +222,11 @@ class _View:
         return self._runtime.parts.heartbeat_part(self._seen, self._runtime.clock.wall())
 
     def _wanted(self, part: Part) -> bool:
-        return self.watch.turn_id in ("", part.turn_id)
+        return self.watch.turn_id in ("", part.turn_id) and bool(self._shown((part.data,)))
+
+    def _shown(self, parts: Iterable[bytes]) -> list[bytes]:
+        """Leave out parts of nested runs, where the watcher does not want them."""
+        return [part for part in parts if not (self.watch.root_only and self._runtime.parts.nested(part))]
 
 
 async def _nudge(until: asyncio.Event, subscription: Subscription) -> None:

@@ -13,6 +13,7 @@ from baton_server.cli.commands.answer import EXAMPLE as ANSWER_EXAMPLE
 from baton_server.cli.commands.answer import answer
 from baton_server.cli.commands.chat import EXAMPLES as CHAT_EXAMPLES
 from baton_server.cli.commands.chat import chat
+from baton_server.cli.commands.decide import APPROVE_EXAMPLE, REJECT_EXAMPLE, approve, reject
 from baton_server.cli.commands.explain import EXAMPLE as EXPLAIN_EXAMPLE
 from baton_server.cli.commands.explain import explain
 from baton_server.cli.commands.health import health
@@ -50,6 +51,8 @@ app.command(rich_help_panel=USE, epilog=CHAT_EXAMPLES)(chat)
 app.add_typer(sessions, name="sessions", rich_help_panel=LOOK)
 app.add_typer(agents, name="agents", rich_help_panel=LOOK)
 app.command(rich_help_panel=LOOK, epilog=ACTIONS_EXAMPLE)(actions)
+app.command(rich_help_panel=LOOK, epilog=APPROVE_EXAMPLE)(approve)
+app.command(rich_help_panel=LOOK, epilog=REJECT_EXAMPLE)(reject)
 app.command(rich_help_panel=LOOK, epilog=ANSWER_EXAMPLE)(answer)
 app.command(rich_help_panel=LOOK, epilog=REDELIVER_EXAMPLE)(redeliver)
 app.command(rich_help_panel=LOOK, epilog=EXPLAIN_EXAMPLE)(explain)

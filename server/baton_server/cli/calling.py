@@ -17,8 +17,8 @@ from baton import (
     close_connections,
     set_default_address,
 )
-from baton.connection import connection_for
-from baton.retry import Timing
+from baton.server.connection import connection_for
+from baton.server.retry import Timing
 from baton_server.cli.exits import ExitCode
 from baton_server.cli.terminal import fail
 

@@ -1,1 +1,1 @@
-"""What is told about the server's work: logs and traces. Never secrets, never contents."""
+"""What is told about the server's work: logs, counters, traces. Never secrets; what was said in spans alone."""

@@ -5,15 +5,14 @@ Attributes have few values: names of functions, kinds and outcomes; never an id,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from opentelemetry import metrics
 
-from baton_server.core.agents import Pinned
-from baton_server.core.events import Event, HookSettled, ItemAdded, ResultDiscarded, TurnSnapshot
+from baton_server.core.events import HookSettled, ItemAdded, ResultDiscarded
 from baton_server.core.items import FunctionCallOutput
-from baton_server.ports.observer import Attendance
+from baton_server.ports.observer import Attendance, Recorded
 
 QUEUE_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0)
 """Bounds of the buckets of waiting times: from a hand-over at once to a call that waits for people."""
@@ -46,15 +45,18 @@ class Counters:
             ResultDiscarded: self._discard,
         }
 
-    def turn_ended(self, turn: TurnSnapshot, pinned: Pinned, started_at: float, ended_at: float) -> None:
-        """Count nothing: a turn is a span (`tracing`)."""
-
-    def recorded(self, events: Sequence[Event]) -> None:
+    def recorded(self, told: Recorded) -> None:
         """Count what the events tell."""
-        for event in events:
+        for event in told.events:
             count = self._counted.get(type(event.body))
             if count is not None:
                 count(event.body)
+
+    def loaded(self, turn_id: str, read: Callable[[], Recorded]) -> None:
+        """Count nothing: it was counted when it was recorded."""
+
+    def left(self, turn_id: str) -> None:
+        """Count nothing."""
 
     def delivered(self, name: str, attempt: int, waited_s: float) -> None:
         """Count a delivery."""

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import structlog
 
-from baton_server.core.agents import Pinned
-from baton_server.core.events import Event, TurnSnapshot
-from baton_server.ports.observer import Attendance, Observer
+from baton_server.ports.observer import Attendance, Observer, Recorded
 
 log = structlog.get_logger(__name__)
 
@@ -19,13 +17,17 @@ class Observers:
     def __init__(self, *others: Observer) -> None:
         self._others = others
 
-    def turn_ended(self, turn: TurnSnapshot, pinned: Pinned, started_at: float, ended_at: float) -> None:
+    def recorded(self, told: Recorded) -> None:
         """Tell it to each."""
-        self._tell(lambda other: other.turn_ended(turn, pinned, started_at, ended_at))
+        self._tell(lambda other: other.recorded(told))
 
-    def recorded(self, events: Sequence[Event]) -> None:
+    def loaded(self, turn_id: str, read: Callable[[], Recorded]) -> None:
         """Tell it to each."""
-        self._tell(lambda other: other.recorded(events))
+        self._tell(lambda other: other.loaded(turn_id, read))
+
+    def left(self, turn_id: str) -> None:
+        """Tell it to each."""
+        self._tell(lambda other: other.left(turn_id))
 
     def delivered(self, name: str, attempt: int, waited_s: float) -> None:
         """Tell it to each."""

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from baton_server.app.calls.leases import Leased, LeaseState
 from baton_server.app.calls.worker import Worker
-from baton_server.core.agents import LostWorker
 from baton_server.core.errors import Failure
+from baton_server.core.tools import LostWorker
 from baton_server.ports.store import CallRow
 from baton_server.ports.workers import Cause, CauseKind
 
@@ -113,6 +113,36 @@ def effect_unknown(row: CallRow) -> Cause:
         f"under the idempotency key {row.key!r}. If it did, send a tool_result with its output; if it did not, send a "
         "redelivery.",
     )
+
+
+def awaiting_decision(row: CallRow, now: Now) -> Cause:
+    """Say that somebody must allow it."""
+    if row.decide_by is None:
+        otherwise = "It waits for that however long it takes."
+    else:
+        otherwise = f"If nobody decides, it is rejected by itself in {seconds(row.decide_by - now.wall)}."
+    return Cause(
+        kind=CauseKind.AWAITING_DECISION,
+        text=f"Somebody must allow {row.name!r} to be called like this: send a decision, APPROVE or REJECT. "
+        f"{otherwise}",
+        until=row.decide_by,
+    )
+
+
+def held(limit: int | None, running: int) -> Cause:
+    """Say that its turn keeps it back. `limit`: functions that may run in it at once, None: all; `running`: that do."""
+    if limit is not None and running >= limit:
+        go_on = f"{_calls(running)} of it {'go' if running > 1 else 'goes'} on"
+        words = (
+            f"Its turn lets {_functions(limit)} run at once, and {go_on}. It is handed out when one is settled. "
+            "Raise max_function_concurrency for the next turn."
+        )
+    else:
+        words = (
+            "It is kept back until a hook about it is answered: a guardrail, or whether it needs an approval. If that "
+            "lasts, look whether a worker serves the hook."
+        )
+    return Cause(kind=CauseKind.HELD, text=words)
 
 
 # -- workers that serve it -----------------------------------------------------------------------
@@ -266,6 +296,10 @@ def _it(workers: Sequence[Worker]) -> str:
 
 def _calls(count: int) -> str:
     return "1 call" if count == 1 else f"{count} calls"
+
+
+def _functions(count: int) -> str:
+    return "1 function" if count == 1 else f"{count} functions"
 
 
 def _shortage(workers: Sequence[Worker]) -> str:

@@ -1,7 +1,9 @@
-"""The clocks of calls: a function's timeout, which runs from its first ack, and a call's expiry, from its opening.
+"""The clocks of calls: a function's timeout, which runs from its first ack; a call's expiry, from its opening; and how
+long it waits for a decision, from when it was asked for.
 
-Both outlive attempts, workers and this process. The expiry is in the call's row from its opening on; the deadline of a
-timeout is known here from the ack on and is written down a little later, and not at all where the result is faster.
+All outlive attempts, workers and this process. Expiry and end of waiting are in the call's row from their beginning on;
+the deadline of a timeout is known here from the ack on and is written down a little later, and not at all where the
+result is faster.
 """
 
 from __future__ import annotations
@@ -13,18 +15,23 @@ from enum import Enum
 from baton_server.app.calls.alarms import Alarms
 from baton_server.app.calls.errands import Errands
 from baton_server.app.runtime import Runtime
-from baton_server.core.inputs import CallExpired, CallTimedOut
+from baton_server.core.events import Decision
+from baton_server.core.inputs import CallExpired, CallTimedOut, DecisionMade
 from baton_server.ports.store import Batch, CallRow, Deadline
 
 WRITTEN_AFTER_S = 0.75
 """From an ack to the writing of the deadlines that have come up meanwhile; at most 1 s may be lost to a crash."""
 
-Feed = Callable[[str, CallTimedOut | CallExpired], "asyncio.Future[bool]"]
+Ended = CallTimedOut | CallExpired | DecisionMade
+"""What the end of a clock is to a turn."""
+
+Feed = Callable[[str, Ended], "asyncio.Future[bool]"]
 
 
 class _Clock(Enum):
     TIMEOUT = "timeout"
     EXPIRY = "expiry"
+    DECISION = "decision"
 
 
 class CallClocks:
@@ -43,6 +50,18 @@ class CallClocks:
             self._alarms.set((_Clock.EXPIRY, call_id), row.expires_at, lambda: self._tell(turn_id, given))
         if row.deadline is not None and call_id not in self._deadlines:
             self._time(call_id, turn_id, row.deadline)
+        if row.decide_by is not None:
+            self.asked(call_id, turn_id, row.decide_by)
+
+    def asked(self, call_id: str, turn_id: str, decide_by: float | None) -> None:
+        """Have a call rejected if nobody has decided about it by a time; None: it waits for ever."""
+        if decide_by is not None:
+            rejected = DecisionMade(decision=Decision(call_id=call_id, approve=False), expired=True)
+            self._alarms.set((_Clock.DECISION, call_id), decide_by, lambda: self._tell(turn_id, rejected))
+
+    def decided(self, call_id: str) -> None:
+        """Note that a call waits for no decision any more."""
+        self._alarms.clear((_Clock.DECISION, call_id))
 
     def acked(self, call_id: str, turn_id: str, timeout_s: float | None) -> None:
         """Note that an attempt of a call has arrived: with the first one its timeout begins. `timeout_s` None: none."""
@@ -73,7 +92,7 @@ class CallClocks:
         self._deadlines[call_id] = at
         self._alarms.set((_Clock.TIMEOUT, call_id), at, lambda: self._tell(turn_id, given))
 
-    def _tell(self, turn_id: str, given: CallTimedOut | CallExpired) -> None:
+    def _tell(self, turn_id: str, given: Ended) -> None:
         self._feed(turn_id, given)
 
     async def _write(self) -> None:

@@ -25,13 +25,13 @@ from baton_server.app.calls.frames import CancelReason, Credit, Deliver, Leave
 from baton_server.app.calls.joining import Joining
 from baton_server.app.calls.leases import Leased, Leases, argument_bytes, lease_of, leased_to
 from baton_server.app.calls.losses import Feed, Kept, Losses
-from baton_server.app.calls.progress import Reports
+from baton_server.app.calls.progress import Reports, WhereIs
 from baton_server.app.calls.registry import Registry
 from baton_server.app.calls.returns import Returns
 from baton_server.app.calls.waiting import WaitingCall, WaitingCalls
 from baton_server.app.calls.worker import Reservation, Worker
 from baton_server.app.runtime import Runtime
-from baton_server.ports.store import Batch, CallRow, CallState, Conflict, Page, StoreUnavailable
+from baton_server.ports.store import KEPT_BACK, Batch, CallRow, CallState, Conflict, Page, StoreUnavailable
 
 log = structlog.get_logger(__name__)
 
@@ -52,11 +52,11 @@ class Dispatcher:
         registry: Registry,
         feed: Feed,
         eased: Callable[[], None],
-        round_of: Callable[[str], int] = lambda _: 0,
+        where_is: WhereIs = lambda _turn_id, _call_id: ((), 0),
     ) -> None:
         """Make it.
 
-        `eased`: called whenever fewer calls may be held than before. `round_of`: where a turn is; 0: not known.
+        `eased`: called whenever fewer calls may be held than before. `where_is`: a call was made; round 0: not known.
         """
         self._runtime, self._registry, self.eased = runtime, registry, eased
         self._waiting = WaitingCalls()
@@ -73,7 +73,7 @@ class Dispatcher:
         kept = Kept(
             leases=self.leases,
             clocks=self._clocks,
-            reports=Reports(runtime, self.alarms, round_of),
+            reports=Reports(runtime, self.alarms, where_is),
             errands=self._errands,
         )
         self.losses = Losses(runtime, registry, kept, feed, self)
@@ -101,6 +101,14 @@ class Dispatcher:
     def opened(self, call: CallRow) -> None:
         """Set the clocks of a call that a commit has opened, whatever becomes of it."""
         self._clocks.opened(call)
+
+    def asked(self, call: CallRow) -> None:
+        """Set the clock of a call that waits for a decision on disk."""
+        self._clocks.asked(call.call_id, call.turn_id, call.decide_by)
+
+    def decided(self, call_id: str) -> None:
+        """Clear the clock of a call that waits for a decision no more."""
+        self._clocks.decided(call_id)
 
     def deliver(self, call: CallRow, reservation: Reservation) -> None:
         """Send a call whose lease is on disk to its worker."""
@@ -212,6 +220,8 @@ class Dispatcher:
         self._clocks.opened(row)
         if row.state is CallState.QUEUED:
             self._wait(row, self._place())
+            return
+        if row.state in KEPT_BACK:
             return
         if row.idempotency_key:
             self.joining.serving(row)

@@ -23,6 +23,9 @@ from baton_server.ports.workers import Cause, CauseKind, Explanation
 ELSEWHERE = 5
 """Causes of one kind that are told, where each is about another scope or another worker."""
 
+RUNNING = frozenset({CallState.QUEUED, CallState.LEASED, CallState.CHECKED, CallState.EFFECT_UNKNOWN})
+"""States of calls that their turn has let go on."""
+
 
 class Explain:
     """Looks at calls, and at everybody who may have one."""
@@ -37,7 +40,18 @@ class Explain:
             raise Refused(call_not_found(call_id))
         if row.state is CallState.SETTLED:
             return Explanation(settlement=await self._settlement(row))
+        if row.state is CallState.HELD:
+            return Explanation(call=row, causes=(await self._held(row),))
         return Explanation(call=row, causes=tuple(self._causes(row)))
+
+    async def _held(self, row: CallRow) -> Cause:
+        """Say what its turn keeps a call back for: others that go on, or a hook."""
+        store = self._runtime.store
+        turn = await store.turns.get(row.turn_id)
+        execution = None if turn is None else (await self._runtime.config(turn.config_digest)).tool_execution
+        others = [other for other in await store.calls.open_in(row.session_id) if other.turn_id == row.turn_id]
+        running = sum(other.state in RUNNING and other.run_path == row.run_path for other in others)
+        return causes.held(None if execution is None else execution.max_concurrency, running)
 
     # -- what settled it -------------------------------------------------------------------------
 
@@ -60,6 +74,8 @@ class Explain:
         """Give the causes, the nearest first."""
         now = Now(monotonic=self._runtime.clock.monotonic(), wall=self._runtime.clock.wall())
         match row.state:
+            case CallState.AWAITING_DECISION:
+                yield causes.awaiting_decision(row, now)
             case CallState.EFFECT_UNKNOWN:
                 yield causes.effect_unknown(row)
             case CallState.CHECKED:

@@ -16,7 +16,7 @@ import itertools
 from collections.abc import Callable, Collection, Iterable, Sequence
 from enum import Enum
 from functools import partial
-from zlib import crc32
+from hashlib import blake2b
 
 import structlog
 
@@ -301,7 +301,7 @@ class Hooks:
     def _listener(self, occasion: Occasion, asked: Asked) -> Worker | None:
         hosts = self._registry.hosts(asked.kind, asked.name, occasion.scopes)
         ready = [worker for worker in hosts if worker.reachable and not worker.link.full]
-        return max(ready, key=lambda worker: crc32(f"{occasion.turn_id}/{worker.worker_id}".encode()), default=None)
+        return max(ready, key=lambda worker: _draw(occasion.turn_id, worker.worker_id), default=None)
 
     def _send(self, worker: Worker, batch_id: str, occasion: Occasion, questions: Sequence[Question]) -> None:
         worker.link.send(
@@ -350,6 +350,11 @@ class Hooks:
             self._wait(one)
         self._offer({one.group for one in again})
         self._ease({batch.worker.worker_id: batch.worker})
+
+
+def _draw(turn_id: str, worker_id: str) -> bytes:
+    """Draw a lot for a worker, the same one for a turn whenever it is drawn."""
+    return blake2b(f"{turn_id}/{worker_id}".encode(), digest_size=8).digest()
 
 
 def _nothing_follows(_worker: Worker) -> None:

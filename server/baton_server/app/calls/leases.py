@@ -14,7 +14,7 @@ from enum import StrEnum
 from baton_server.app.calls.frames import HandlerKey
 from baton_server.app.calls.worker import Reservation, Worker
 from baton_server.app.runtime import Limits
-from baton_server.core.agents import LostWorker
+from baton_server.core.tools import LostWorker
 from baton_server.ports.store import CallRow, CallState, Lease
 
 

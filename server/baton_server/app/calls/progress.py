@@ -29,6 +29,10 @@ class _Reported:
     waiting: Progress | None = None
 
 
+WhereIs = Callable[[str, str], tuple[tuple[str, ...], int]]
+"""Of a turn and a call: its run's path and round."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Due:
     """The alarm of a call whose newest report waits."""
@@ -37,10 +41,10 @@ class _Due:
 
 
 class Reports:
-    """Publishes reports. `round_of`: says in which round a turn is that waits for calls; 0: not known."""
+    """Publishes reports. `where_is`: says in which run and round a call of a turn was made; 0: not known."""
 
-    def __init__(self, runtime: Runtime, alarms: Alarms, round_of: Callable[[str], int]) -> None:
-        self._runtime, self._alarms, self._round_of = runtime, alarms, round_of
+    def __init__(self, runtime: Runtime, alarms: Alarms, where_is: WhereIs) -> None:
+        self._runtime, self._alarms, self._where_is = runtime, alarms, where_is
         self._reported: dict[str, _Reported] = {}
 
     def take(self, lease: Leased, progress: Progress) -> None:
@@ -65,7 +69,8 @@ class Reports:
             return
         progress, known.waiting = known.waiting, None
         known.published_at = self._runtime.clock.wall()
-        data = self._runtime.parts.progress_part(known.turn_id, self._round_of(known.turn_id), progress)
+        run_path, round_number = self._where_is(known.turn_id, call_id)
+        data = self._runtime.parts.progress_part(known.turn_id, round_number, progress, run_path)
         self._runtime.bus.publish(known.session_id, (Part(sequence=0, turn_id=known.turn_id, data=data),))
 
     def drop(self, call_id: str) -> None:

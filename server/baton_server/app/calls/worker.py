@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from baton_server.app.calls.frames import Credit, Handler, HandlerKey, Link, SideEffects
-from baton_server.core.agents import LostWorker
 from baton_server.core.errors import Failure
+from baton_server.core.tools import LostWorker
 
 MAX_CREDIT_BYTES = 2**40
 """Bytes that a worker may have granted at a time (handler.proto, `Credit.bytes`)."""

@@ -13,11 +13,13 @@ from baton_server.app.calls.frames import Handler, SideEffects
 from baton_server.app.calls.registry import Registry
 from baton_server.app.runtime import Runtime
 from baton_server.app.turns.recording import Recording
-from baton_server.core.agents import Agent, Execution, FunctionTool, LostWorker, Pinned, RunConfig
+from baton_server.core.agents import Agent
 from baton_server.core.errors import Reason, refuse
 from baton_server.core.events import SessionIdle, SessionInProgress, TurnCreated, TurnSnapshot, TurnStatus
 from baton_server.core.inputs import Begun, NewItem, Steered
+from baton_server.core.run_config import Pinned, RunConfig
 from baton_server.core.state import TurnState
+from baton_server.core.tools import Execution, FunctionTool, LostWorker
 from baton_server.ports.rules import SchemaRules
 from baton_server.ports.store import InboxRow, TurnRow, TurnWrite
 
@@ -44,7 +46,10 @@ class NewTurn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnRequest:
-    """What a turn is asked to be. `items`: its input, in order."""
+    """What a turn is asked to be. `items`: its input, in order.
+
+    `continues`: the turn that it goes on from, `carried`: what it takes from that one; empty: none.
+    """
 
     session_id: str
     request_id: str
@@ -52,6 +57,8 @@ class TurnRequest:
     config: RunConfig
     items: Sequence[NewItem]
     begins: bool
+    carried: tuple[NewItem, ...] = ()
+    continues: str = ""
     metadata: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -66,15 +73,19 @@ class Acceptance:
 
         Raises Refused(FUNCTION_UNDECLARED): a function has no parameters and no attached worker says them.
         """
-        pinned = Pinned(agent=self._resolve(asked.agent, asked.config.lookup), config=asked.config)
+        # The graph of a turn that is gone on with was resolved when that one was accepted.
+        graph = asked.agent if asked.continues else self._resolve(asked.agent, asked.config.lookup)
+        pinned = Pinned(agent=graph, config=asked.config)
+        _check_start(pinned)
         agent_digest, agent = self._runtime.codec.agent(pinned.agent)
         config_digest, config = self._runtime.codec.config(pinned.config)
         snapshot = TurnSnapshot(
             turn_id=self._runtime.ids.new("turn"),
             session_id=asked.session_id,
             status=TurnStatus.QUEUED,
-            agent=pinned.agent.name,
-            last_agent=pinned.agent.name,
+            agent=pinned.start.name,
+            last_agent=pinned.start.name,
+            continues=asked.continues,
             agent_digest=agent_digest,
             run_config_digest=config_digest,
             request_id=asked.request_id,
@@ -86,12 +97,12 @@ class Acceptance:
             begun = replace(snapshot, status=TurnStatus.IN_PROGRESS)
             recording.add(SessionInProgress(), turn_id=state.turn_id)
             recording.add(TurnCreated(turn=begun), turn_id=state.turn_id)
-            recording.extend(self._runtime.runner.step(state, Begun(items=tuple(asked.items))))
+            recording.extend(self._runtime.runner.step(state, Begun(items=tuple(asked.items), carried=asked.carried)))
             if state.over:
                 recording.add(SessionIdle())
         else:
             recording.add(TurnCreated(turn=snapshot), turn_id=state.turn_id)
-            data = self._runtime.codec.input(Steered(items=tuple(asked.items)))
+            data = self._runtime.codec.input(Steered(items=tuple(asked.items), carried=asked.carried))
             inbox = (InboxRow(turn_id=state.turn_id, source="input", data=data),)
         row = TurnRow(
             turn_id=state.turn_id,
@@ -106,8 +117,18 @@ class Acceptance:
         return NewTurn(state=state, row=row, documents=documents, inbox=inbox)
 
     def _resolve(self, agent: Agent, scopes: tuple[str, ...]) -> Agent:
-        """Give every function its parameters and its strictness."""
-        return replace(agent, functions=tuple(self._function(f, scopes) for f in agent.functions))
+        """Give every function of a graph its parameters and its strictness, and every handoff its words."""
+        told = {one.name: one.handoff_description for one in agent.everyone()}
+        others = tuple(self._one(one, scopes, told) for one in agent.agents)
+        return replace(self._one(agent, scopes, told), agents=others)
+
+    def _one(self, agent: Agent, scopes: tuple[str, ...], told: Mapping[str, str]) -> Agent:
+        tools = tuple(self._function(one, scopes) if isinstance(one, FunctionTool) else one for one in agent.tools)
+        handoffs = tuple(
+            one if one.description else replace(one, description=_words(one.agent, told[one.agent]))
+            for one in agent.handoffs
+        )
+        return replace(agent, tools=tools, handoffs=handoffs)
 
     def _function(self, function: FunctionTool, scopes: tuple[str, ...]) -> FunctionTool:
         handler = self._registry.handler(function.name, scopes, function.handler_version)
@@ -139,6 +160,23 @@ class Acceptance:
                 fields="1",
             )
         return replace(function, strict=allows if function.strict is None else function.strict)
+
+
+def _words(agent: str, description: str) -> str:
+    """Say what the model is told of a handoff where nobody says otherwise."""
+    return f"Hands the conversation over to the agent {agent}, who takes care of the request. {description}".rstrip()
+
+
+def _check_start(pinned: Pinned) -> None:
+    """Refuse a start that the graph does not have. Raises Refused(USER_ERROR)."""
+    start = pinned.config.start_agent
+    if start and start not in pinned.by_name:
+        there = ", ".join(repr(name) for name in pinned.by_name)
+        raise refuse(
+            Reason.USER_ERROR,
+            f"The turn is to start with the agent {start!r}, which is not in its graph. There are: {there}.",
+            field="run_config.start_agent",
+        )
 
 
 _LOST_WORKERS = {

@@ -18,28 +18,29 @@ from baton_server.app.calls.hooks import Hooks
 from baton_server.app.publish import publish
 from baton_server.app.runtime import Runtime
 from baton_server.app.turns.asking import Asking
-from baton_server.app.turns.hooking import Filters, Hooking
+from baton_server.app.turns.carrying import Carried, carried
+from baton_server.app.turns.gathering import Gathering, count_fault
+from baton_server.app.turns.granting import Granting
+from baton_server.app.turns.hooking import Hooking
 from baton_server.app.turns.loading import Loading
-from baton_server.app.turns.step import CANCEL_TIMER, Following, Gathered, Step
+from baton_server.app.turns.step import CANCEL_TIMER, Step
 from baton_server.app.turns.telling import Telling
-from baton_server.app.turns.turn import Driven, Glimpse, Mail, started_row
-from baton_server.core.commands import AskGuardrails, CallModel, CheckEffect, StopCalls, pending
+from baton_server.app.turns.turn import Driven, Glimpse, Mail, RunPath, started_row
+from baton_server.core.commands import CallModel, CheckEffect, StopCalls
 from baton_server.core.events import TERMINAL, CancelMode, TurnStatus
-from baton_server.core.inputs import CallSettled, GraceOver, Input, Steered
+from baton_server.core.hooks.question import Question
+from baton_server.core.inputs import GraceOver, Input
 from baton_server.core.items import Settlement
-from baton_server.core.state import Phase, TurnState
+from baton_server.core.state import TurnState
 from baton_server.ports.bus import Part
 from baton_server.ports.engine import Engine
 from baton_server.ports.observer import Observer
-from baton_server.ports.store import Committed, Conflict, InboxRow, StoreUnavailable, TurnRow
+from baton_server.ports.store import Committed, Conflict, StoreUnavailable, TurnRow
 
 log = structlog.get_logger(__name__)
 
 MAX_CONFLICTS = 20
 """In a row, before a turn takes a pause: each means that another writer got through meanwhile."""
-
-MAX_FAULTS = 5
-"""Faults of ours in a row with what has come for a turn, before the turn is ended with INTERNAL."""
 
 
 class Driver:
@@ -52,11 +53,12 @@ class Driver:
         self._runtime, self._observer = runtime, observer
         self._turns: dict[str, Driven] = {}
         self.loading = Loading(runtime)
+        self._gathering = Gathering(runtime)
         self._calm = asyncio.Event()
         self.draining = False
-        self._filters = Filters(runtime, hooks, self.feed)
-        self._asking = Asking(runtime, self._filters, self.feed)
-        self._hooking = Hooking(runtime, hooks, self._asking.history, self.feed)
+        self._asking = Asking(runtime, self.feed)
+        self._hooking = self._asking.hooking = Hooking(runtime, hooks, self._asking.history, self.feed)
+        self._granting = Granting(runtime, self.feed)
         self._telling = Telling(hooks, runtime.ids)
 
     # -- what others tell it ---------------------------------------------------------------------
@@ -109,21 +111,26 @@ class Driver:
         driven = self._turns.get(turn_id)
         return driven is not None and driven.working
 
-    def round_of(self, turn_id: str) -> int:
-        """Say in which round a turn is that is driven here; 0: it is not."""
+    def where_is(self, turn_id: str, call_id: str) -> tuple[RunPath, int]:
+        """Say in which run and round a call was made, of a turn that is driven here; round 0: it is not."""
         driven = self._turns.get(turn_id)
-        return 0 if driven is None or driven.state is None else driven.state.rounds
+        state = None if driven is None else driven.state
+        call = None if state is None else state.calls.get(call_id)
+        run = None if state is None or call is None else state.runs.get(call.run_path)
+        return ((), 0) if run is None else (run.path, run.rounds)
 
     def resets(self, session_id: str, turn_id: str) -> list[Part]:
         """Make the resets that a newcomer needs for what is being written; empty turn_id: all turns."""
         return [
-            driven.live.reset("ATTACHED")
+            under_way.live.reset("ATTACHED")
             for driven in self._turns.values()
-            if driven.live is not None
-            and driven.state is not None
-            and driven.state.session_id == session_id
-            and turn_id in ("", driven.turn_id)
+            if driven.state is not None and driven.state.session_id == session_id and turn_id in ("", driven.turn_id)
+            for under_way in driven.requests.values()
         ]
+
+    async def carried(self, row: TurnRow) -> Carried:
+        """Say what a turn that goes on from an ended one takes from it."""
+        return await carried(self._runtime, await self.loading.read(row), row)
 
     async def quiet(self) -> None:
         """Wait, while draining, until no model request is under way and no attached worker holds a call."""
@@ -169,7 +176,7 @@ class Driver:
         tries = 0
         while driven.state is not None or await self._load(driven):
             try:
-                if not await self._step(driven):
+                if not await self._step(driven) and not await self._granting.look(driven):
                     return
                 tries = 0
             except Conflict as conflict:
@@ -187,7 +194,7 @@ class Driver:
         state = driven.state
         if state is None or state.over:
             return False
-        gathered = await self._gather(driven, state)
+        gathered = await self._gathering.come(driven, state)
         mailbox, driven.mailbox = driven.mailbox, []
         step = Step(self._runtime, self.dispatcher, driven, state)
         try:
@@ -198,7 +205,7 @@ class Driver:
                 self._answer(step)
                 return False
             if state.over:
-                step.end(await self._following(driven))
+                step.end(await self._gathering.following(driven))
             done = await self._runtime.store.commit(step.batch())
         except BaseException as error:
             self._undo(driven, step, mailbox, error)
@@ -207,69 +214,14 @@ class Driver:
         self._committed(driven, step, done)
         return True
 
-    async def _gather(self, driven: Driven, state: TurnState) -> Gathered:
-        """Read what has come: rows of the inbox where there may be new ones, and whether a queued turn may begin."""
-        look, driven.look = driven.look, False
-        try:
-            if driven.faults >= MAX_FAULTS:
-                unread = await self._runtime.store.inbox.rows(driven.turn_id)
-                return Gathered(broken=True, unread=unread)
-            fed, messages = await self._rows(driven) if look else ([], driven.waiting)
-            begins = state.phase is Phase.QUEUED and await self._is_active(driven, state)
-        except BaseException as error:
-            driven.look = True
-            self._count_fault(driven, error)
-            raise
-        driven.waiting = messages
-        return Gathered(rows=fed, messages=messages, begins=begins, takes_messages=not driven.asking)
-
-    async def _rows(self, driven: Driven) -> tuple[list[tuple[InboxRow, Input]], list[tuple[InboxRow, Steered]]]:
-        """Read what is new in the inbox: what is fed at once, and messages, which wait until a request can take them.
-
-        What was read before and is still there are messages.
-        """
-        fed: list[tuple[InboxRow, Input]] = []
-        messages = list(driven.waiting)
-        last = messages[-1][0].n if messages else 0
-        for row in await self._runtime.store.inbox.rows(driven.turn_id, last):
-            given = self._runtime.codec.read_input(row.data)
-            if isinstance(given, Steered):
-                messages.append((row, given))
-            else:
-                fed.append((row, given))
-        # Results were acknowledged as settling their calls, so a cancel beside them must not settle these first.
-        return sorted(fed, key=lambda one: not isinstance(one[1], CallSettled)), messages
-
-    async def _is_active(self, driven: Driven, state: TurnState) -> bool:
-        session = await self._runtime.store.sessions.get(state.session_id)
-        return session is not None and session.active_turn_id == driven.turn_id
-
-    async def _following(self, driven: Driven) -> Following:
-        """Find out what comes after a turn that ends."""
-        if driven.session_version is not None or driven.row is None:
-            return Following(session_version=driven.session_version, active=True, queued="")
-        session_id = driven.row.session_id
-        session = await self._runtime.store.sessions.get(session_id)
-        waiting = await self._runtime.store.turns.queued(session_id)
-        return Following(
-            session_version=session.version if session is not None else None,
-            active=session is None or session.active_turn_id == driven.turn_id,
-            queued=next((row.turn_id for row in waiting if row.turn_id != driven.turn_id), ""),
-        )
-
-    def _count_fault(self, driven: Driven, error: BaseException) -> None:
-        """Count a fault of ours; that the store is away, or that another was faster, is none."""
-        if not isinstance(error, Conflict | StoreUnavailable | asyncio.CancelledError):
-            driven.faults += 1
-
     def _undo(self, driven: Driven, step: Step, mailbox: list[Mail], error: BaseException) -> None:
-        for reservation in step.reserved.values():
+        for reservation in step.calls.reserved.values():
             self.dispatcher.release(reservation)
         driven.mailbox[:0] = mailbox
         driven.drop()
         if isinstance(error, StoreUnavailable):  # it may be on disk all the same
             driven.in_doubt += tuple(call.call_id for call in step.recording.opened)
-        self._count_fault(driven, error)
+        count_fault(driven, error)
 
     def _committed(self, driven: Driven, step: Step, done: Committed) -> None:
         """Tell everyone what is on disk now."""
@@ -278,51 +230,56 @@ class Driver:
             driven.row = started_row(driven.row, done)
         driven.waiting = step.left
         driven.mailbox[:0] = step.held
-        driven.stands(self._runtime.clock.monotonic())
+        driven.stands(self._runtime.clock.monotonic(), step.calls.kept)
         before: list[Part] = []
-        if step.replied and driven.live is not None:
-            before, driven.live = driven.live.held_back(), None
-        publish(self._runtime, step.row.session_id, step.recording, done, before)
+        for run_path in step.replied:
+            under_way = driven.requests.pop(run_path, None)
+            before += [] if under_way is None else under_way.live.held_back()
+        publish(self._runtime, step.row.session_id, step.recording, done, before, step.state.pinned)
         self._hand_out(step)
+        for came in step.recording.returned:
+            self.dispatcher.forget(came.call_id, came.attempt, _reason(step.state, came.settlement))
         for output in step.recording.answered:
             self.dispatcher.forget(output.call_id, output.attempt, _reason(step.state, output.settlement))
-        for call_id in step.parked:
+        self._ask_for_decisions(step)
+        for call_id in step.calls.parked:
             self.dispatcher.parked(call_id)
         self._queue_again(step)
         self._telling.events(step.state, step.recording.bodies)
         self._answer(step)
         driven.look = driven.look or done.inbox_left > len(driven.waiting)
         if step.state.over:
-            self._over(driven, step, done)
+            self._over(step)
 
     def _hand_out(self, step: Step) -> None:
         """Give the calls that a step opened to the workers set aside for them, or have them wait for any."""
-        for call in step.opened():
-            reservation = step.reserved.get(call.call_id)
+        for call in step.calls.opened():
+            reservation = step.calls.reserved.get(call.call_id)
             if call.call_id not in step.state.open_calls:
                 continue
             self.dispatcher.opened(call)
             if reservation is not None:
                 self.dispatcher.deliver(call, reservation)
-            else:
+            elif call.call_id not in step.calls.kept:
                 self.dispatcher.wait_for_worker(call)
 
-    def _over(self, driven: Driven, step: Step, done: Committed) -> None:
+    def _ask_for_decisions(self, step: Step) -> None:
+        """Set and clear the clocks of decisions."""
+        for row in step.calls.asked():
+            self.dispatcher.asked(row)
+        for call_id in step.calls.decided():
+            self.dispatcher.decided(call_id)
+
+    def _over(self, step: Step) -> None:
         if step.next_turn_id:
             self.look(step.next_turn_id)
-        row = driven.row
-        started = row.started_at if row is not None and row.started_at is not None else done.at
-        try:
-            self._observer.turn_ended(step.state.snapshot(), step.state.pinned, started, done.at)
-        except Exception:
-            log.exception("the observer failed; the turn is over all the same", turn_id=driven.turn_id)
 
     def _queue_again(self, step: Step) -> None:
         """Have calls wait whose attempts were lost.
 
         An idle step has them too, where an earlier one took them back by a commit that was reported as failed.
         """
-        for call in step.taken_back():
+        for call in step.calls.taken_back():
             self.dispatcher.wait_for_worker(call)
 
     def _answer(self, step: Step) -> None:
@@ -333,14 +290,17 @@ class Driver:
 
     async def _perform(self, driven: Driven, state: TurnState) -> None:
         """Begin what the state owes and does not get yet. Calls are the dispatcher's from their commit on."""
-        for command in pending(state):
-            if isinstance(command, CallModel) and not driven.asking and not self.draining:
-                self._telling.model_start(state, command.round)
-                self._asking.begin(driven, state, command.round)
+        owed = self._runtime.runner.pending(state)
+        self._hooking.ask(driven, state, [one for one in owed if isinstance(one, Question)])
+        driven.stop_requests({one.run_path for one in owed if isinstance(one, CallModel)})
+        for command in owed:
+            if isinstance(command, CallModel) and not driven.asks(command.run_path) and not self.draining:
+                self._telling.model_start(state, command)
+                self._asking.begin(driven, state, command)
             elif isinstance(command, StopCalls) and driven.grace is None:
                 await self._stop_calls(driven, command)
-            elif isinstance(command, AskGuardrails | CheckEffect) and command.key not in driven.hooks:
-                self._hooking.begin(driven, state, command)
+            elif isinstance(command, CheckEffect):
+                self._hooking.check(driven, state, command)
 
     async def _stop_calls(self, driven: Driven, command: StopCalls) -> None:
         timers = await self._runtime.store.timers.all()
@@ -367,7 +327,7 @@ class Driver:
                 self.dispatcher.take_on(call)
         driven.in_doubt = ()
         driven.state, driven.row, driven.loaded = state, row, True
-        driven.stands(self._runtime.clock.monotonic())
+        driven.stands(self._runtime.clock.monotonic(), self._runtime.runner.held(state))
         return not state.over
 
     # -- the table -------------------------------------------------------------------------------
@@ -387,6 +347,7 @@ class Driver:
             mail.answer(False)
         driven.mailbox.clear()
         self._turns.pop(driven.turn_id, None)
+        self._observer.left(driven.turn_id)
 
 
 _REASONS = {Settlement.TIMEOUT: CancelReason.TIMEOUT, Settlement.EXPIRED: CancelReason.EXPIRED}

@@ -40,10 +40,10 @@ class EndedTurns:
 
 def _size(state: TurnState) -> int:
     """Count the characters of a turn: its items as text and as values, what it ended with, and its agent."""
-    agent = state.pinned.agent
+    agents = state.pinned.by_name.values()
     return (
         sum(2 * len(item.json) for item in state.items.values())
         + len(state.output or "")
-        + len(agent.instructions or "")
-        + sum(len(f.name) + len(f.description) + len(f.parameters_json) for f in agent.functions)
+        + sum(len(agent.instructions or "") for agent in agents)
+        + sum(len(f.name) + len(f.description) + len(f.parameters_json) for agent in agents for f in agent.functions)
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from baton_server.app.runtime import Limits
 from baton_server.core import ids
@@ -97,6 +97,15 @@ class LiveRound:
         texts = [(text.place, "".join(text.pieces)) for text in self._texts.values()]
         return self._part(self._parts.reset_part(self._at, texts, reason))
 
+    def again(self) -> None:
+        """Begin anew: the request failed and is made again, so that all fragments so far are void."""
+        wrote = bool(self._texts)
+        self.held_back()
+        self._texts.clear()
+        self._at = replace(self._at, model_attempt=self._at.model_attempt + 1)
+        if wrote and not self._stopped:
+            self._emit((self._part(self._parts.reset_part(self._at, [], "RETRIED")),))
+
     def text(self) -> str:
         """Join all that was written so far."""
         return "".join("".join(text.pieces) for text in self._texts.values())
@@ -105,16 +114,9 @@ class LiveRound:
         key = (delta.output_index, delta.part_index)
         if key not in self._texts:
             number = self._first_number + delta.output_index
-            place = Place(
-                turn_id=self._at.turn_id,
-                round=self._at.round,
-                model_attempt=self._at.model_attempt,
-                item_id=ids.item_id(self._at.turn_id, number),
-                output_index=delta.output_index,
-                part_index=delta.part_index,
-                offset=0,
-            )
-            self._texts[key] = _Text(place)
+            item_id = ids.item_id(self._at.turn_id, number)
+            part = replace(self._at, output_index=delta.output_index, part_index=delta.part_index)
+            self._texts[key] = _Text(replace(part, item_id=item_id, offset=0))
         return self._texts[key]
 
     def _part(self, data: bytes) -> Part:
@@ -122,13 +124,4 @@ class LiveRound:
 
 
 def _at(text: _Text, offset: int) -> Place:
-    place = text.place
-    return Place(
-        turn_id=place.turn_id,
-        round=place.round,
-        model_attempt=place.model_attempt,
-        item_id=place.item_id,
-        output_index=place.output_index,
-        part_index=place.part_index,
-        offset=offset,
-    )
+    return replace(text.place, offset=offset)

@@ -6,7 +6,9 @@ from collections.abc import Sequence
 
 from baton_server.app.runtime import Runtime
 from baton_server.app.turns.ended import EndedTurns
+from baton_server.core.events import TERMINAL
 from baton_server.core.state import TurnState
+from baton_server.ports.observer import Recorded
 from baton_server.ports.store import TurnRow
 
 
@@ -32,6 +34,13 @@ class Loading:
         texts = await store.items.texts(row.turn_id)
         contents = await self._contents(row.session_id, [r.data for r in rows])
         events = [codec.read_event(r.data, texts, contents) for r in rows]
+
+        def told() -> Recorded:
+            times, sequences = [codec.committed_at(r.data) for r in rows], [r.sequence for r in rows]
+            return Recorded(session_id=row.session_id, events=events, sequences=sequences, times=times, pinned=pinned)
+
+        if row.status not in TERMINAL:
+            self._runtime.observer.loaded(row.turn_id, told)
         return TurnState.rebuilt(codec.read_turn(row.snapshot), pinned, events)
 
     async def _contents(self, session_id: str, events: Sequence[bytes]) -> dict[str, bytes]:

@@ -9,10 +9,13 @@ from collections.abc import Iterable, Mapping
 
 from baton_server.core import ids
 from baton_server.core.events import (
+    ApprovalRequested,
+    CallReturned,
     Event,
     EventBody,
     ItemAdded,
     ItemDone,
+    ItemsWithdrawn,
     SessionIdle,
     SessionInProgress,
     SessionRequiresAction,
@@ -34,7 +37,8 @@ class Recording:
     """The events of one step, serialised as they come.
 
     `status`: where they leave the session, None: as it was. `opened`, `answered`: calls that they opened and
-    settled. `contents`: large texts by digest. `bodies`: the events themselves, as the core has them.
+    settled, `returned`: calls of which it is known what they gave, and the model is told later. `withdrawn`: items that
+    leave the history. `contents`: large texts by digest. `bodies`: the events themselves, as the core has them.
     """
 
     def __init__(self, codec: Codec) -> None:
@@ -47,6 +51,8 @@ class Recording:
         self.status: SessionStatus | None = None
         self.opened: list[FunctionCall] = []
         self.answered: list[FunctionCallOutput] = []
+        self.returned: list[CallReturned] = []
+        self.withdrawn: list[str] = []
 
     def add(self, body: EventBody, turn_id: str = "", round_number: int = 0) -> None:
         """Record an event that the use case itself makes."""
@@ -61,6 +67,10 @@ class Recording:
             body = event.body
             if isinstance(body, ItemAdded | ItemDone):
                 row = self._item(body.item, body.in_history)
+            elif isinstance(body, CallReturned):
+                self.returned.append(body)
+            elif isinstance(body, ItemsWithdrawn):
+                self.withdrawn.extend(body.item_ids)
             self.status = _STATUS_EDGES.get(type(body), self.status)
             self.events.append(NewEvent(turn_id=event.turn_id, data=data, item=row))
             self.bodies.append(event)
@@ -86,4 +96,4 @@ def _may_rest(body: EventBody) -> bool:
     """Tell whether a turn may rest after an event: an output may leave only calls that nobody serves."""
     if isinstance(body, ItemAdded):
         return isinstance(body.item.body, FunctionCallOutput)
-    return isinstance(body, SessionRequiresAction | SessionIdle | TurnEnded)
+    return isinstance(body, SessionRequiresAction | SessionIdle | TurnEnded | CallReturned | ApprovalRequested)

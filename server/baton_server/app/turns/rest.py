@@ -1,7 +1,7 @@
 """Rest: when a turn, or a session, waits for nobody but the outside, so that Run and Watch may end.
 
 A turn rests when it is over, or WAITING with only calls left that no worker holds and whose names nobody serves,
-for `unserved_grace`, or whose effect nobody knows.
+for `unserved_grace`, or that wait for people: for a decision, or since nobody knows their effect.
 """
 
 from __future__ import annotations
@@ -13,9 +13,12 @@ from baton_server.app.calls.registry import Registry
 from baton_server.app.runtime import Runtime
 from baton_server.app.turns.drive import Driver
 from baton_server.app.turns.turn import Glimpse
-from baton_server.core.agents import DEFAULT_UNSERVED_GRACE_S
 from baton_server.core.events import TERMINAL, TurnStatus
+from baton_server.core.run_config import DEFAULT_UNSERVED_GRACE_S
 from baton_server.ports.store import CallState
+
+FOR_PEOPLE = frozenset({CallState.EFFECT_UNKNOWN, CallState.AWAITING_DECISION, CallState.HELD})
+"""States of calls that wait for somebody outside, or behind such calls."""
 
 
 class Rest:
@@ -60,7 +63,7 @@ class Rest:
         if row.status is TurnStatus.WAITING:
             calls = await self._runtime.store.calls.open_in(row.session_id)
             mine = (call for call in calls if call.turn_id == turn_id)
-            names = tuple((call.name, call.version) for call in mine if call.state is not CallState.EFFECT_UNKNOWN)
+            names = tuple((call.name, call.version) for call in mine if call.state not in FOR_PEOPLE)
         config = await self._runtime.config(row.config_digest)
         return Glimpse(
             session_id=row.session_id,
@@ -72,7 +75,7 @@ class Rest:
         )
 
     def _unserved_left(self, names: Sequence[tuple[str, str]], seen: Glimpse) -> float:
-        if not names:  # what is open is of unknown effect, and waits for nobody here
+        if not names:  # what is open waits for people, and for nobody here
             return 0.0
         since = [self._registry.unserved_since(name, seen.config.lookup, version) for name, version in names]
         if any(moment is None for moment in since):

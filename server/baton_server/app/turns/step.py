@@ -5,22 +5,27 @@ Nothing is awaited here: a `Step` is built from what the driver has read, and th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import structlog
 
 from baton_server.app.calls.dispatch import Dispatcher
-from baton_server.app.calls.leases import leased_to
-from baton_server.app.calls.registry import Reservation
 from baton_server.app.runtime import Runtime
-from baton_server.app.turns.call_rows import PARKED, settled_rows, waiting_row
 from baton_server.app.turns.recording import Recording
-from baton_server.app.turns.turn import Driven, Mail
+from baton_server.app.turns.step_calls import StepCalls
+from baton_server.app.turns.turn import Driven, Mail, RunPath
 from baton_server.core import ids
-from baton_server.core.commands import StopCalls, pending
+from baton_server.core.commands import StopCalls
 from baton_server.core.errors import Failure, Reason
-from baton_server.core.events import CancelMode, HookKind, SessionIdle, SessionInProgress, TurnCreated, TurnStatus
+from baton_server.core.events import (
+    CancelMode,
+    HookKind,
+    SessionIdle,
+    SessionInProgress,
+    TurnCreated,
+    TurnStatus,
+)
 from baton_server.core.inputs import (
     AttemptFailed,
     Begun,
@@ -28,6 +33,7 @@ from baton_server.core.inputs import (
     CallSettled,
     CallsUnheld,
     CancelAsked,
+    DecisionMade,
     HookAnswered,
     Input,
     ModelReplied,
@@ -36,17 +42,11 @@ from baton_server.core.inputs import (
     Steered,
     TextCutOff,
 )
-from baton_server.core.items import FunctionCall
-from baton_server.core.state import Phase, TurnState
+from baton_server.core.state import TurnState
 from baton_server.ports.store import (
     Batch,
-    CallRow,
-    CallState,
     InboxRow,
-    Parked,
-    Requeue,
     SessionWrite,
-    SettleGuard,
     TimerRow,
     TurnRow,
     TurnWrite,
@@ -87,12 +87,11 @@ class Following:
 
 
 class Step:
-    """What one feeding gave. `replied`: a model's reply is in it, so held-back text goes out with its events.
+    """What one feeding gave. `replied`: runs with a model's reply in it, whose held-back text goes out with its events.
 
     Called in this order: `feed`, `end` if the turn is over, `batch`; then, once that is on disk, the rest is read.
-    `started`: it began the turn. `reserved`: workers set aside for calls that it opened. `requeued`: attempts that it
-    takes back; `parked`: those after which the call waits for an answer. `held`: replies that a guardrail holds up.
-    `left`: messages that wait on. `next_turn_id`: the turn that follows the one that it ended.
+    `started`: it began the turn. `calls`: what it does to calls. `held`: replies that a guardrail holds up. `left`:
+    messages that wait on. `next_turn_id`: the turn that follows the one that it ended.
     """
 
     def __init__(self, runtime: Runtime, dispatcher: Dispatcher, driven: Driven, state: TurnState) -> None:
@@ -100,20 +99,15 @@ class Step:
         self._runtime, self._dispatcher, self._driven = runtime, dispatcher, driven
         self.state, self.row = state, driven.row
         self.recording = Recording(runtime.codec)
-        self.replied = self.started = False
-        self.reserved: dict[str, Reservation] = {}
-        self.requeued: dict[str, Requeue] = {}
-        self.parked: dict[str, Parked] = {}
+        self.replied: set[RunPath] = set()
+        self.started = False
+        self.calls = StepCalls(runtime, dispatcher, state, self.recording)
         self.held: list[Mail] = []
         self.answers: list[tuple[Mail, bool]] = []
         self.left: list[tuple[InboxRow, Steered]] = []
         self.next_turn_id = ""
-        self._known = set(state.calls)
         self._was_waiting = state.status is TurnStatus.WAITING
-        self._was_queued = state.phase is Phase.QUEUED
-        self._guards: dict[str, SettleGuard] = {}
-        self._unguarded: set[str] = set()
-        self._digests: dict[str, str] = {}
+        self._was_queued = state.queued
         self._consumed: list[tuple[str, int]] = []
         self._timers: list[TimerRow] = []
         self._carried: list[InboxRow] = []
@@ -140,48 +134,53 @@ class Step:
         held, self.held = self.held, []
         for mail in held:
             self._mail(mail)
-        if gathered.begins and self.state.phase is Phase.QUEUED:
+        if gathered.begins and self.state.queued:
             self._begin()
-        elif gathered.takes_messages and self.state.takes_messages:
+        elif self.left and gathered.takes_messages and self._runtime.runner.takes_messages(self.state):
             for row, message in self._take_left():
                 self._row(row, message)
+        self.calls.assign()
+        if self.state.cancel is not None and self.replied:
+            self._settle_unheld()
+        self.calls.release()
 
     def _row(self, row: InboxRow, given: Input) -> None:
         self._consumed.append((row.turn_id, row.n))
         if isinstance(given, CallSettled):
-            self._unguarded.add(given.call_id)
+            self.calls.settled_in_store((given.call_id,))
+        if isinstance(given, DecisionMade):
+            self.calls.decided_in_store(given.decision.call_id)
         self._feed(given)
 
     def _mail(self, mail: Mail) -> None:
-        if isinstance(mail.given, ModelReplied) and self.state.holds_reply and not self.state.over:
+        if isinstance(mail.given, ModelReplied) and self._is_held_up(mail.given) and not self.state.over:
             self.held.append(mail)
             return
         given = mail.given
-        doubtful = isinstance(given, CallSettled) and self._in_doubt(given.call_id)
+        doubtful = isinstance(given, CallSettled) and self.calls.in_doubt(given.call_id)
         counted = self._feed(given)
         if counted and isinstance(given, CallSettled):
-            # The result of an attempt in doubt is what everyone waits for, though nobody holds the attempt any more.
-            attempt = 0 if doubtful else given.attempt
-            self._guards[given.call_id] = SettleGuard(call_id=given.call_id, attempt=attempt)
+            self.calls.settled_here(given, doubtful=doubtful)
         self.answers.append((mail, counted))
 
-    def _in_doubt(self, call_id: str) -> bool:
-        call = self.state.calls.get(call_id)
-        return call is not None and call.doubt is not None
+    def _is_held_up(self, given: ModelReplied) -> bool:
+        return self._runtime.runner.holds_reply(self.state, given.run_path)
 
     def _begin(self) -> None:
         """Start a turn that was queued, with all the input that waits for it."""
         items: list[NewItem] = []
+        carried: list[NewItem] = []
         for row, given in self._take_left():
             self._consumed.append((row.turn_id, row.n))
             items.extend(given.items)
+            carried.extend(given.carried)
         self.started = True
-        self._feed(Begun(items=tuple(items)))
+        self._feed(Begun(items=tuple(items), carried=tuple(carried)))
 
     def _break(self, gathered: Gathered, mailbox: Sequence[Mail]) -> None:
         """End a turn over what cannot be fed, which goes with it."""
         self._consumed.extend((row.turn_id, row.n) for row in gathered.unread)
-        self._unguarded.update(self.state.open_calls)  # what cannot be fed may have settled any of them
+        self.calls.settled_in_store(self.state.open_calls)  # what cannot be fed may have settled any of them
         self.answers.extend((mail, False) for mail in mailbox)
         error_id = self._runtime.ids.new("err")
         message = f"The server failed to take in what came for the turn. Report {error_id}, which is in its log."
@@ -193,74 +192,50 @@ class Step:
         return taken
 
     def _feed(self, given: Input) -> bool:
-        if isinstance(given, CancelAsked) and given.mode is CancelMode.NOW and self._driven.live is not None:
-            self._driven.live.stop()
-            self._take(TextCutOff(text=self._driven.live.text()))
+        if isinstance(given, CancelAsked) and given.mode is CancelMode.NOW:
+            self._cut_off()
         counted = self._take(given)
         if isinstance(given, ModelReplied) and counted:
-            self.replied = True
-            self._assign()
+            self.replied.add(given.run_path)
         if isinstance(given, CallSettled) and counted:
-            self._digests[given.call_id] = given.digest
+            self.calls.digest(given)
         if isinstance(given, AttemptFailed):
-            self._take_back(given.call_id, given.attempt)
+            self.calls.take_back(given.call_id, given.attempt)
         if isinstance(given, HookAnswered | RedeliveryAsked) and counted:
             self._undoubt(given)
         if isinstance(given, CancelAsked) and counted:
             self._cancelled(given)
         return counted
 
+    def _cut_off(self) -> None:
+        """Keep what the model has written so far, in every run that it writes for."""
+        for run_path, under_way in self._driven.requests.items():
+            under_way.live.stop()
+            if self._driven.asks(run_path):
+                self._take(TextCutOff(text=under_way.live.text(), run_path=run_path))
+
     def _undoubt(self, given: HookAnswered | RedeliveryAsked) -> None:
         """Have calls follow what was found out about their lost attempts."""
         if isinstance(given, RedeliveryAsked):
-            self._take_back(given.call_id, self.state.calls[given.call_id].lost_attempt)
+            self.calls.take_back(given.call_id, self.state.calls[given.call_id].lost_attempt)
         elif given.hook is HookKind.EFFECT_CHECK:
             for call_id, call in self.state.calls.items():
                 if self.state.check_of(call) == given.hook_id:
-                    self._take_back(call_id, call.lost_attempt)
-
-    def _take_back(self, call_id: str, attempt: int) -> None:
-        """Queue a lost attempt again, or have its call wait for an answer; one that is settled is passed over."""
-        if call_id not in self.state.open_calls:
-            return
-        self.requeued.pop(call_id, None)
-        self.parked.pop(call_id, None)
-        doubt = self.state.calls[call_id].doubt
-        if doubt is None:
-            self.requeued[call_id] = Requeue(call_id=call_id, attempt=attempt)
-        else:
-            self.parked[call_id] = Parked(call_id=call_id, attempt=attempt, state=PARKED[doubt])
+                    self.calls.take_back(call_id, call.lost_attempt)
 
     def _take(self, given: Input) -> bool:
         events = self._runtime.runner.step(self.state, given)
         self.recording.extend(events)
         return bool(events)
 
-    def _assign(self) -> None:
-        """Set workers aside for the calls that have opened; under a cancel those without one are settled."""
-        scopes = self.state.pinned.config.lookup
-        for call in self.state.open_calls.values():
-            # One with an idempotency key of its own is looked up first: it may have succeeded before.
-            if call.call_id in self._known or call.key != call.call_id:
-                continue
-            function = self.state.pinned.agent.function(call.name)
-            version = function.handler_version if function is not None else ""
-            size = len(call.arguments.encode())
-            reservation = self._dispatcher.reserve(call.name, version, scopes, size)
-            if reservation is not None:
-                self.reserved[call.call_id] = reservation
-        if self.state.cancel is not None:
-            self._settle_unheld()
-
     def _cancelled(self, given: CancelAsked) -> None:
         self._settle_unheld()
-        if any(isinstance(command, StopCalls) for command in pending(self.state)):
+        if any(isinstance(command, StopCalls) for command in self._runtime.runner.pending(self.state)):
             at = self._runtime.clock.wall() + given.grace_s
             self._timers.append(TimerRow(turn_id=self.state.turn_id, name=CANCEL_TIMER, at=at))
 
     def _settle_unheld(self) -> None:
-        leases = self._dispatcher.leases
-        unheld = tuple(c for c in self.state.open_calls if c not in self.reserved and not leases.holds(c))
+        unheld = self.calls.unheld()
         if unheld:
             self._take(CallsUnheld(call_ids=unheld))
 
@@ -292,7 +267,10 @@ class Step:
         """Make the turn that takes steered messages which this one did not take any more."""
         turn_id = self._runtime.ids.new("turn")
         snapshot = replace(
-            TurnState.of(self.state.snapshot(), self.state.pinned).snapshot(), turn_id=turn_id, request_id=""
+            TurnState.of(self.state.snapshot(), self.state.pinned).snapshot(),
+            turn_id=turn_id,
+            request_id="",
+            continues="",
         )
         count = sum(len(given.items) for _, given in carried)
         self.recording.add(
@@ -332,39 +310,20 @@ class Step:
                 ends=state.over,
             ),
             next_turn=self._next_write,
-            settles=tuple(self._settle_guards()),
+            settles=tuple(self.calls.guards()),
             events=tuple(self.recording.events),
             contents=self.recording.contents,
-            calls_opened=tuple(self.opened()),
-            calls_settled=settled_rows(self.state, self.recording.answered, self._digests),
-            requeues=tuple(self.requeued.values()),
-            parked=tuple(self.parked.values()),
+            calls_opened=tuple(self.calls.opened()),
+            calls_settled=self.calls.settled(),
+            moves=tuple(self.calls.moves()),
+            withdrawn=tuple(self.recording.withdrawn),
+            requeues=self.calls.requeues(),
+            parked=tuple(self.calls.parked.values()),
             timers_set=() if state.over else tuple(self._timers),
             timers_cleared=cleared,
             inbox_added=tuple(self._carried),
             inbox_consumed=tuple(self._consumed),
         )
-
-    def opened(self) -> list[CallRow]:
-        """List the calls that the step opened, as rows: leased, queued, or settled at once."""
-        answered = {output.call_id for output in self.recording.answered}
-        rows = []
-        for call in self.recording.opened:
-            reservation = self.reserved.get(call.call_id)
-            row = self._waiting_row(call)
-            if call.call_id in answered:
-                row = replace(row, state=CallState.SETTLED)
-            elif reservation is not None:
-                row = leased_to(reservation, row)
-            rows.append(row)
-        return rows
-
-    def taken_back(self) -> list[CallRow]:
-        """List the calls that the step queued again."""
-        return [self._waiting_row(self.state.calls[call_id].call) for call_id in self.requeued]
-
-    def _waiting_row(self, call: FunctionCall) -> CallRow:
-        return waiting_row(self.state, call, self._runtime.clock.wall())
 
     def _session_write(self) -> SessionWrite:
         """Say what becomes of the session's row; only a turn that ends needs the session to be as it was."""
@@ -378,14 +337,3 @@ class Step:
             active_turn_id=self.next_turn_id if self._following.active else None,
             add_usage=self.state.usage,
         )
-
-    def _settle_guards(self) -> Iterable[SettleGuard]:
-        """List the calls that must still be open: all that get an output here, but for results of the inbox.
-
-        Those have settled their calls in the store already. So no output of our own, such as a cancel's, comes
-        before a result that was acknowledged meanwhile.
-        """
-        opened = {call.call_id for call in self.recording.opened}
-        for output in self.recording.answered:
-            if output.call_id not in opened and output.call_id not in self._unguarded:
-                yield self._guards.get(output.call_id, SettleGuard(call_id=output.call_id))

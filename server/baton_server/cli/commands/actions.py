@@ -26,13 +26,19 @@ class State(StrEnum):
     QUEUED = "queued"
     LEASED = "leased"
     UNSERVED = "unserved"
+    AWAITING_DECISION = "awaiting_decision"
     EFFECT_UNKNOWN = "effect_unknown"
 
 
 def actions(
     state: Annotated[
         list[State] | None,
-        typer.Option(case_sensitive=False, help="Only calls in this state. Repeatable.", show_default=False),
+        typer.Option(
+            case_sensitive=False,
+            metavar="STATE",
+            help="Only calls in this state, one of those above. Repeatable.",
+            show_default=False,
+        ),
     ] = None,
     name: Annotated[
         list[str] | None, typer.Option(help="Only calls of this function. Repeatable.", show_default=False)
@@ -48,7 +54,8 @@ def actions(
     """List the open calls of all sessions, oldest first: what each waits for, and what to do.
 
     QUEUED: a worker serves it and has no room. LEASED: a worker has it. UNSERVED: no worker serves it; start one,
-    or answer by hand. EFFECT_UNKNOWN: it may have run, and must not run twice; find out, and answer by hand.
+    or answer by hand. AWAITING_DECISION: somebody must allow it; approve or reject it. EFFECT_UNKNOWN: it may have
+    run, and must not run twice; find out, and answer by hand.
     """
 
     async def work(client: Client) -> tuple[list[OpenCall], bool]:

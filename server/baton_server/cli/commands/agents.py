@@ -215,5 +215,16 @@ def _row(kept: agent_pb2.AgentRevision, changed: str) -> list[str]:
 
 
 def _revision_row(kept: agent_pb2.AgentRevision, made: str) -> list[str]:
-    tools = ", ".join(tool.function.name for tool in kept.agent.tools)
+    tools = ", ".join(_tool_name(tool) for tool in kept.agent.tools)
     return [str(kept.revision), kept.agent.name, kept.agent.model, tools, made, kept.digest[:DIGITS]]
+
+
+def _tool_name(tool: agent_pb2.Tool) -> str:
+    """Name what an agent may call as it is told apart best: a function, an agent, or a kind."""
+    match tool.WhichOneof("tool"):
+        case "function":
+            return tool.function.name
+        case "agent":
+            return tool.agent.tool_name or tool.agent.agent
+        case other:
+            return (other or "unknown").replace("_", " ")

@@ -20,7 +20,7 @@ from baton_server.cli.exits import ExitCode
 from baton_server.cli.given.completing import complete_session
 from baton_server.cli.given.naming import SESSION_PREFIX, find_session
 from baton_server.cli.options import Address, Host, Json, Model
-from baton_server.cli.show.open_calls import command
+from baton_server.cli.show.open_calls import FOR_PEOPLE, command
 from baton_server.cli.show.texts import one_line
 from baton_server.cli.talk.choosing import AGENT_HELP, Chosen, Given, choose_agent, given_agent, request_for
 from baton_server.cli.talk.connection_notes import ConnectionNotes
@@ -154,9 +154,9 @@ async def _turn(client: Client, asked: Asked, results: TextIO) -> ExitCode:
 async def _say_what_comes_first(client: Client, asked: Asked, session: session_pb2.Session, screen: Screen) -> None:
     """Warn that the turn is queued, maybe behind one that waits for somebody."""
     screen.note("another turn of the session comes first")
-    served = {tool.name for tool in asked.tools}
-    unserved = event_pb2.REQUIRED_ACTION_STATE_UNSERVED
-    waiting = [one for one in session.required_actions if one.state == unserved and one.name not in served]
+    served, unserved = {tool.name for tool in asked.tools}, event_pb2.REQUIRED_ACTION_STATE_UNSERVED
+    waiting = [one for one in session.required_actions if one.state in FOR_PEOPLE]
+    waiting = [one for one in waiting if one.state != unserved or one.name not in served]
     if waiting:
         await explain_wait(client, waiting, screen, asked.address)
 

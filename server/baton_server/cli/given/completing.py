@@ -12,6 +12,7 @@ from typing import TypeVar
 import typer
 
 from baton import AgentsException, Client, close_connections
+from baton.v1 import event_pb2
 from baton_server.cli.calling import WrongUsage, use_server
 from baton_server.cli.given.naming import find_session
 
@@ -66,6 +67,19 @@ def complete_open_call(context: typer.Context, incomplete: str) -> list[str]:
 
     async def names(client: Client) -> list[str]:
         return [action.call_id for action in await _first(client.list_required_actions())]
+
+    return _completed(context, incomplete, names)
+
+
+def complete_undecided_call(context: typer.Context, incomplete: str) -> list[str]:
+    """Complete a call of any session that waits for a decision, by its id, or by its name if only one has it."""
+
+    async def names(client: Client) -> list[str]:
+        states = [event_pb2.REQUIRED_ACTION_STATE_AWAITING_DECISION]
+        waiting = await _first(client.list_required_actions(states=states))
+        count = Counter(action.name for action in waiting)
+        single = (name for name, times in count.items() if times == 1)
+        return [*single, *(action.call_id for action in waiting)]
 
     return _completed(context, incomplete, names)
 

@@ -22,6 +22,11 @@ SETTLED: Mapping[int, str] = {
     item_pb2.SETTLEMENT_CANCELLED: "by the end of its turn",
     item_pb2.SETTLEMENT_ARGUMENTS_INVALID: "at once, for its arguments are not what its function takes",
     item_pb2.SETTLEMENT_WORKER_LOST: "after the last attempt that lost its worker",
+    item_pb2.SETTLEMENT_REJECTED: "by a decision against it, or since nobody decided in time",
+    item_pb2.SETTLEMENT_GUARDRAIL: "by a guardrail, which rejected it",
+    item_pb2.SETTLEMENT_NOT_FOUND: "at once, for its agent has no such function",
+    item_pb2.SETTLEMENT_NESTED_RUN: "by the end of the nested run that it began",
+    item_pb2.SETTLEMENT_BLOCKED: "by a guardrail, which held its output back",
 }
 
 

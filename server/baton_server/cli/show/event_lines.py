@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterable, Mapping
 from google.protobuf.message import Message
 from google.protobuf.unknown_fields import UnknownFieldSet
 
-from baton.v1 import event_pb2
+from baton.v1 import event_pb2, item_pb2
 from baton_server.cli.show.items import item_words
 from baton_server.cli.show.texts import counted, one_line
 from baton_server.cli.show.times import seconds
-from baton_server.cli.show.words import call_words, error_words, usage_words, word
+from baton_server.cli.show.words import call_words, error_words, parts_text, usage_words, word
 
 SHORT = 6
 """Last characters of an id that tell it from its neighbours: ids begin with the time."""
@@ -49,8 +49,13 @@ def _session_created(event: event_pb2.Event) -> str:
 
 
 def _requires_action(event: event_pb2.Event) -> str:
-    waits = (f"{call_words(action)} {action.call_id}" for action in event.session_requires_action.required_actions)
+    waits = (_waited_for(action) for action in event.session_requires_action.required_actions)
     return "waits for " + "\n      and ".join(waits)
+
+
+def _waited_for(action: event_pb2.RequiredAction) -> str:
+    undecided = action.state == event_pb2.REQUIRED_ACTION_STATE_AWAITING_DECISION
+    return f"{'a decision about ' if undecided else ''}{call_words(action)} {action.call_id}"
 
 
 def _updated(event: event_pb2.Event) -> str:
@@ -89,13 +94,62 @@ def _item(event: event_pb2.Event) -> str:
 
 
 def _withdrawn(event: event_pb2.Event) -> str:
-    ids = event.items_withdrawn.item_ids
-    return f"{counted(len(ids), 'item')} left the history" if ids else "all items left the history"
+    gone = event.items_withdrawn
+    what = counted(len(gone.item_ids), "item") if gone.item_ids else "all items"
+    why = {
+        event_pb2.WITHDRAWAL_REASON_GUARDRAIL: ", since a guardrail tripped on them",
+        event_pb2.WITHDRAWAL_REASON_MERGED: ", since a merge with the input left them out",
+        event_pb2.WITHDRAWAL_REASON_FAILED: ", since the turn failed over their reply",
+    }.get(gone.reason, "")
+    return f"{what} left the history{why}"
 
 
 def _round_completed(event: event_pb2.Event) -> str:
     done = event.round_completed
     return f"round {event.round} by {one_line(done.model)} in {seconds(done.duration)}: {usage_words(done.usage)}"
+
+
+def _model_attempt_failed(event: event_pb2.Event) -> str:
+    failed = event.model_attempt_failed
+    then = f"; again in {seconds(failed.retry_after)}" if failed.HasField("retry_after") else ""
+    return f"model request {failed.model_attempt} of round {event.round} failed: {error_words(failed.error)}{then}"
+
+
+def _nested_run_created(event: event_pb2.Event) -> str:
+    made = event.nested_run_created
+    return f"{one_line(made.agent)} begins a run of its own, for {made.call_id}"
+
+
+def _nested_run_closed(event: event_pb2.Event) -> str:
+    closed = event.nested_run_closed
+    how = (
+        f" failed: {error_words(closed.error)}" if closed.HasField("error") else f" ended: {usage_words(closed.usage)}"
+    )
+    return f"the run of {closed.call_id}{how}"
+
+
+def _call_returned(event: event_pb2.Event) -> str:
+    returned = event.call_returned
+    how = word(item_pb2.Settlement, returned.settlement).lower().replace("_", " ")
+    error = f" [{error_words(returned.error)}]" if returned.HasField("error") else ""
+    return f"{returned.call_id} gave ({how}) {one_line(parts_text(returned.output))}{error}"
+
+
+def _approval_requested(event: event_pb2.Event) -> str:
+    asked = event.approval_requested
+    ends = f", or it is rejected by itself in {seconds(asked.expires)}" if asked.HasField("expires") else ""
+    return f"somebody must allow {asked.call_id}{ends}"
+
+
+def _approval_decided(event: event_pb2.Event) -> str:
+    told, decision = event.approval_decided, event.approval_decided.decision
+    if told.HasField("error"):
+        return f"{decision.call_id} is rejected: {error_words(told.error)}"
+    who = one_line(decision.decided_by) or "somebody"
+    what = "approved" if decision.verdict == event_pb2.VERDICT_APPROVE else "rejected"
+    later = {(True, False): ", and later ones in the turn", (True, True): ", and later ones in the session"}
+    more = later.get((decision.always or decision.always_in_session, decision.always_in_session), "")
+    return f"{who} {what} {decision.call_id}{more}" + (f": {one_line(decision.message)}" if decision.message else "")
 
 
 def _attempt_lost(event: event_pb2.Event) -> str:
@@ -112,7 +166,9 @@ def _attempt_lost(event: event_pb2.Event) -> str:
 def _tripped(event: event_pb2.Event) -> str:
     tripped = event.guardrail_tripped
     info = f": {one_line(tripped.info_json)}" if tripped.info_json else ""
-    return f"the guardrail {one_line(repr(tripped.name))} tripped{info}"
+    about = f" {tripped.call_id}" if tripped.call_id else ""
+    did = f"rejected{about}" if tripped.verdict == event_pb2.GUARDRAIL_VERDICT_CONTENT_REJECTED else f"tripped{about}"
+    return f"the guardrail {one_line(repr(tripped.name))} {did}{info}"
 
 
 def _hook_settled(event: event_pb2.Event) -> str:
@@ -170,6 +226,12 @@ _WORDS: Mapping[str, Callable[[event_pb2.Event], str]] = {
     "effect_unknown": _effect_unknown,
     "effect_decided": _effect_decided,
     "attempt_lost": _attempt_lost,
+    "model_attempt_failed": _model_attempt_failed,
+    "nested_run_created": _nested_run_created,
+    "nested_run_closed": _nested_run_closed,
+    "call_returned": _call_returned,
+    "approval_requested": _approval_requested,
+    "approval_decided": _approval_decided,
     "result_discarded": _discarded,
 }
 
@@ -177,6 +239,12 @@ _WORDS: Mapping[str, Callable[[event_pb2.Event], str]] = {
 def indented(text: str, columns: int) -> str:
     """Put the further lines of a text below its first one, so that none can pass for a line of its own."""
     return text.replace("\n", "\n" + " " * columns)
+
+
+def nested(event: event_pb2.Event, text: str) -> str:
+    """Put what happened in a nested run further to the right, by how deep it is."""
+    margin = "  " * len(event.run_path)
+    return f"{margin}{indented(text, len(margin))}"
 
 
 def known_arms() -> Iterable[str]:

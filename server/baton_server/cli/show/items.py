@@ -30,6 +30,11 @@ _SETTLEMENTS = {
     item_pb2.SETTLEMENT_CANCELLED: "cancelled: ",
     item_pb2.SETTLEMENT_ARGUMENTS_INVALID: "not called, wrong arguments: ",
     item_pb2.SETTLEMENT_WORKER_LOST: "lost with its workers: ",
+    item_pb2.SETTLEMENT_REJECTED: "not called, rejected: ",
+    item_pb2.SETTLEMENT_GUARDRAIL: "rejected by a guardrail: ",
+    item_pb2.SETTLEMENT_NOT_FOUND: "there is no such function: ",
+    item_pb2.SETTLEMENT_NESTED_RUN: "",
+    item_pb2.SETTLEMENT_BLOCKED: "held back by a guardrail: ",
 }
 """What stands before an output, by what settled the call."""
 
@@ -52,6 +57,12 @@ def item_words(item: item_pb2.Item, *, whole: bool = False) -> str:
             return f"→ {call_words(item.function_call, line)}{note}"
         case "function_call_output":
             return f"← {output_words(item.function_call_output, whole=whole)}"
+        case "handoff_call":
+            return (
+                f"→ {one_line(item.handoff_call.tool_name)}({one_line(item.handoff_call.arguments_json, line)}){note}"
+            )
+        case "handoff_output":
+            return f"← {handoff_words(item.handoff_output)}"
         case "reasoning":
             thought = "\n".join([*item.reasoning.summary, *item.reasoning.content])
             return f"thought: {shortened(thought, text) or '(not shown by the model)'}{note}"
@@ -70,6 +81,13 @@ def output_words(output: item_pb2.FunctionCallOutput, *, whole: bool = False) ->
     how = _SETTLEMENTS.get(output.settlement, f"{word(item_pb2.Settlement, output.settlement)}: ")
     error = f" [{error_words(output.error)}]" if output.HasField("error") else ""
     return f"{one_line(output.name)}: {how}{shown}{error}"
+
+
+def handoff_words(output: item_pb2.HandoffOutput) -> str:
+    """Write how a handoff ended: `Triage → Billing`, or that another one of its round won."""
+    if not output.to_agent:
+        return f"{one_line(output.from_agent)}: the handoff was ignored, since another one of its round won"
+    return f"{one_line(output.from_agent)} → {one_line(output.to_agent)}"
 
 
 def _role(role: item_pb2.MessageRole.ValueType) -> str:

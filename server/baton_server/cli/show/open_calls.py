@@ -15,7 +15,10 @@ from baton_server.cli.show.times import ago, ahead
 from baton_server.cli.show.words import call_words, one_line, state_word
 
 PAUSED = (event_pb2.REQUIRED_ACTION_STATE_UNSERVED, event_pb2.REQUIRED_ACTION_STATE_EFFECT_UNKNOWN)
-"""States in which a call waits for somebody from outside."""
+"""States in which a call waits for a result from outside."""
+
+FOR_PEOPLE = (event_pb2.REQUIRED_ACTION_STATE_UNSERVED, event_pb2.REQUIRED_ACTION_STATE_AWAITING_DECISION)
+"""States in which a person at a prompt is asked about a call."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,10 +56,12 @@ def heading_lines(call: OpenCall, at: datetime, keys: Mapping[str, str] | None =
     action = call.action
     key = (keys or {}).get(action.session_id, "")
     named = f"  (key {one_line(key)})" if key else ""
+    within = [f"  within   {', '.join(action.run_path)}"] if action.run_path else []
     return [
         f"{call_words(action)}, {ago(action.created_at, at)}",
         f"  session  {action.session_id}{named}",
         f"  call     {action.call_id}",
+        *within,
     ]
 
 
@@ -73,6 +78,9 @@ def state_words(call: OpenCall, at: datetime) -> str:
             return f"{one_line(action.lease.worker_id)} {acked}; {until}; attempt {action.attempt}"
         case event_pb2.REQUIRED_ACTION_STATE_UNSERVED:
             return f"{_nobody(call)}{again}"
+        case event_pb2.REQUIRED_ACTION_STATE_AWAITING_DECISION:
+            ends = f"; it is rejected by itself {ahead(action.expires_at, at)}" if action.HasField("expires_at") else ""
+            return f"somebody must allow {one_line(action.agent)} to call it like this{ends}"
         case event_pb2.REQUIRED_ACTION_STATE_EFFECT_UNKNOWN:
             key = one_line(action.idempotency_key)
             return f"attempt {action.attempt} may have run, and it must not run twice; look whether it did, by {key}"
@@ -81,8 +89,11 @@ def state_words(call: OpenCall, at: datetime) -> str:
 
 
 def remedies(call: OpenCall, address: str | None) -> Iterator[str]:
-    """Write the commands that help, where nothing goes on by itself: how to serve the call, how to answer it."""
+    """Write the commands that help, where nothing goes on by itself: to serve a call, answer it, decide about it."""
     state = call.action.state
+    if state == event_pb2.REQUIRED_ACTION_STATE_AWAITING_DECISION:
+        yield f"allow it:   {command('approve', call.action.call_id, address=address)}"
+        yield f"refuse it:  {command('reject', call.action.call_id, address=address)}"
     if state == event_pb2.REQUIRED_ACTION_STATE_UNSERVED:
         scope = ["--scope", call.scopes[0]] if call.scopes else []
         yield f"serve it:   {command('worker', f'FILE.py:{call.action.name}', *scope, address=address)}"

@@ -100,6 +100,8 @@ def _facts(session: session_pb2.Session, at: datetime) -> Iterator[str]:
         yield f"key      {one_line(session.key, 256)}"
     yield f"status   {word(session_pb2.SessionStatus, session.status).lower()}"
     yield f"agent    {_agent(session)}"
+    if session.history_keeper == session_pb2.HISTORY_KEEPER_MODEL:
+        yield "history  kept by the model's API"
     if session.scopes:
         yield f"scopes   {one_line(', '.join(session.scopes), 1000)}"
     for key, value in sorted(session.metadata.items()):

@@ -12,13 +12,13 @@ from typing import Annotated
 import typer
 
 from baton import Client, RawResponsesStreamEvent, ResponseResetEvent
-from baton.stream_events import Fragments
+from baton.runs.stream_events import Fragments
 from baton.v1 import event_pb2, session_pb2
 from baton_server.cli.calling import calling
 from baton_server.cli.given.arguments import SessionName
 from baton_server.cli.given.naming import find_session
 from baton_server.cli.options import Address, Json
-from baton_server.cli.show.event_lines import event_words, indented, part_words, short
+from baton_server.cli.show.event_lines import event_words, indented, nested, part_words, short
 from baton_server.cli.show.texts import safe
 from baton_server.cli.show.times import clock, day, now
 from baton_server.cli.talk.connection_notes import BACK, LOST
@@ -133,6 +133,8 @@ class TailLines:
         match part.WhichOneof("part"):
             case "event":
                 yield from self._event(part.event)
+            case "delta" | "reset" as arm if getattr(part, arm).run_path:
+                pass  # runs that go on beside one another would write into each other's lines
             case "delta":
                 yield from self._turn_to(part.delta.turn_id)
                 yield from self._pieces(self._fragments.delta(part.delta))
@@ -190,7 +192,7 @@ class TailLines:
             self._day = today
             yield f"{today}\n"
         columns = f"{event.sequence:{_SEQUENCE}} {clock(event.created_at)} {short(event.turn_id):6} "
-        yield f"{columns}{indented(self._words(event), len(columns))}\n"
+        yield f"{columns}{indented(nested(event, self._words(event)), len(columns))}\n"
 
     def _words(self, event: event_pb2.Event) -> str:
         """Say what happened; a message that was just written is not written twice."""

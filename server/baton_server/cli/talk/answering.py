@@ -1,7 +1,7 @@
-"""How a person answers at the prompt what nobody else does: a table, by the kind of what is required. Pure.
+"""How a person answers at the prompt what nobody else does: a table, by what is waited for. Pure.
 
-Another kind of required action, such as an approval, is another row: what it says, what it asks, and what becomes of
-the line that is typed.
+Another thing that can be waited for is another row: what it says, what it asks, and what becomes of the line that is
+typed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,11 @@ ERROR, SKIP, CANCEL = "/error", "/skip", "/cancel"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asking:
-    """How one kind is asked for. `read` makes of a line what settles the action; ValueError: of this line nothing."""
+    """How one kind is asked for. `read` makes of a line what settles the action; ValueError: of this line nothing.
+
+    What `read` gives is a result as a function's return value, a FunctionError, or a `baton.v1.Decision` without the
+    ids of its call.
+    """
 
     explain: Callable[[event_pb2.RequiredAction], str]
     prompt: Callable[[event_pb2.RequiredAction], str]
@@ -29,7 +33,9 @@ class Asking:
 
 def asking_for(action: event_pb2.RequiredAction) -> Asking | None:
     """Find how to ask for an action. None: this version cannot."""
-    return _ASKINGS.get(action.kind)
+    if action.kind != event_pb2.REQUIRED_ACTION_KIND_FUNCTION_CALL:
+        return None
+    return _BY_STATE.get(action.state, _RESULT)
 
 
 def _explain_call(action: event_pb2.RequiredAction) -> str:
@@ -54,8 +60,46 @@ def _read_result(line: str) -> str | FunctionError:
     return line
 
 
-_ASKINGS: Mapping[event_pb2.RequiredActionKind.ValueType, Asking] = {
-    event_pb2.REQUIRED_ACTION_KIND_FUNCTION_CALL: Asking(
-        explain=_explain_call, prompt=_prompt_for_call, read=_read_result
+def _explain_decision(action: event_pb2.RequiredAction) -> str:
+    return (
+        f"{one_line(action.agent)} may call {one_line(action.name)} only if you allow it. Type y, n, n TEXT to tell "
+        f"the model why not, or a to allow it for the rest of the turn; {SKIP} leaves it open, {CANCEL} ends the turn."
+    )
+
+
+def _prompt_for_decision(action: event_pb2.RequiredAction) -> str:
+    return f"Allow {call_words(action)}? [y]es, [n]o, [a]lways: "
+
+
+def _read_decision(line: str) -> event_pb2.Decision:
+    word, _, rest = line.partition(" ")
+    made = _VERDICTS.get(word.lower())
+    if made is None or (rest.strip() and made.verdict != event_pb2.VERDICT_REJECT):
+        raise ValueError(f"type y, n, n TEXT or a; {SKIP} leaves it open, {CANCEL} ends the turn")
+    decision = event_pb2.Decision()
+    decision.CopyFrom(made)
+    decision.message = rest.strip()
+    return decision
+
+
+_YES = event_pb2.Decision(verdict=event_pb2.VERDICT_APPROVE)
+_NO = event_pb2.Decision(verdict=event_pb2.VERDICT_REJECT)
+_ALWAYS = event_pb2.Decision(verdict=event_pb2.VERDICT_APPROVE, always=True)
+
+_VERDICTS: Mapping[str, event_pb2.Decision] = {
+    "y": _YES,
+    "yes": _YES,
+    "n": _NO,
+    "no": _NO,
+    "a": _ALWAYS,
+    "always": _ALWAYS,
+}
+
+_RESULT = Asking(explain=_explain_call, prompt=_prompt_for_call, read=_read_result)
+
+_BY_STATE: Mapping[event_pb2.RequiredActionState.ValueType, Asking] = {
+    event_pb2.REQUIRED_ACTION_STATE_AWAITING_DECISION: Asking(
+        explain=_explain_decision, prompt=_prompt_for_decision, read=_read_decision
     ),
 }
+"""What is asked for in states in which no result is."""

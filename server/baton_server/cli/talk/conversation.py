@@ -6,6 +6,7 @@ All of it runs in one event loop; who asks the person for lines is elsewhere, in
 from __future__ import annotations
 
 import asyncio
+import getpass
 from collections.abc import Sequence
 from contextlib import AsyncExitStack, aclosing
 from dataclasses import dataclass
@@ -13,10 +14,11 @@ from itertools import dropwhile
 from typing import Any
 
 from baton import AgentsException, Client, FunctionTool, NotFoundError
-from baton.plan import MAX_SERVED_RESTS
+from baton.runs.rests import MAX_SERVED_RESTS
 from baton.v1 import agent_pb2, event_pb2, item_pb2, session_pb2
 from baton_server.cli.exits import ExitCode
 from baton_server.cli.given.naming import SESSION_PREFIX, find_session
+from baton_server.cli.show.open_calls import FOR_PEOPLE
 from baton_server.cli.talk.choosing import Chosen, Given, choose_agent, request_for
 from baton_server.cli.talk.connection_notes import ConnectionNotes
 from baton_server.cli.talk.following import View, follow_run, follow_session
@@ -55,8 +57,8 @@ class Rested:
 class Conversation:
     """One session, as a person talks in it. `open` comes first, `close` last.
 
-    `actions`: what waits for the person, since nobody serves it, as of the last rest. `resumed`: the session was
-    there before.
+    `actions`: what waits for the person, since nobody serves it or nobody else allows it, as of the last rest.
+    `resumed`: the session was there before.
     """
 
     def __init__(self, wanted: Wanted, screen: Screen) -> None:
@@ -150,8 +152,7 @@ class Conversation:
         for _ in range(MAX_SERVED_RESTS):
             rested = await self._look(session_pb2.FOLLOW_REST, stop)
             outputs += rested.outputs
-            open_names = {action.name for action in self.actions}
-            if not open_names or not open_names <= self._here.names:
+            if not self._here.serves_all(self.actions):
                 break
             await self._here.attached()  # it rests only because they were not served for a moment
         return Rested(code=rested.code, outputs=outputs)
@@ -186,8 +187,11 @@ class Conversation:
     # -- what waits ------------------------------------------------------------------------------
 
     async def answer(self, action: event_pb2.RequiredAction, result: Any) -> session_pb2.InputOutcome:
-        """Give the result of a call that nobody serves; a FunctionError says that it failed."""
-        outcome = await self._client.settle(action, result)
+        """Give the result of a call, a FunctionError where it failed, or the Decision about it."""
+        if isinstance(result, event_pb2.Decision):
+            outcome = await self._decide(action, result)
+        else:
+            outcome = await self._client.settle(action, result)
         self.actions = [other for other in self.actions if other.call_id != action.call_id]
         return outcome
 
@@ -200,6 +204,15 @@ class Conversation:
         return await self._client.cancel(self.session.session_id, action.turn_id)
 
     # -- inside ----------------------------------------------------------------------------------
+
+    async def _decide(self, action: event_pb2.RequiredAction, decision: event_pb2.Decision) -> session_pb2.InputOutcome:
+        """Decide about exactly what the person was shown."""
+        decision.turn_id, decision.call_id = action.turn_id, action.call_id
+        decision.arguments_digest = action.approval.arguments_digest
+        decision.definition_digest = action.approval.definition_digest
+        decision.decided_by = getpass.getuser()
+        given = session_pb2.Input(decision=decision)
+        return (await self._client.submit(action.session_id, given)).outcomes[0]
 
     async def _find(self) -> session_pb2.Session | None:
         """Find the session that was named. None: it is to be made; an id that is not there is a NotFoundError."""
@@ -219,8 +232,7 @@ class Conversation:
         view.on_event = lambda event: ended.extend(_ended(event))
         self.session = await follow_session(self._client, self.session, view, until, stop)
         self._position = view.position
-        unserved = event_pb2.REQUIRED_ACTION_STATE_UNSERVED
-        self.actions = [action for action in self.session.required_actions if action.state == unserved]
+        self.actions = [action for action in self.session.required_actions if action.state in FOR_PEOPLE]
         return await self._rested(ended)
 
     async def _rested(self, turns: Sequence[event_pb2.Turn]) -> Rested:

@@ -8,9 +8,9 @@ from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 
 from baton import AgentsException, Client
-from baton.plan import MAX_SERVED_RESTS
-from baton.results import ENDED
-from baton.retry import Backoff, Timing
+from baton.runs.rests import MAX_SERVED_RESTS
+from baton.runs.turn_status import ENDED
+from baton.server.retry import Backoff, Timing
 from baton.v1 import event_pb2, runner_pb2, session_pb2
 from baton_server.cli.talk.hosting import Hosting
 from baton_server.cli.talk.screen import Screen
@@ -72,8 +72,7 @@ async def follow_run(
     async with _cancelling(client, view.screen, stop) as known:
         for _ in range(MAX_SERVED_RESTS):
             response = await _until_rest(client, request, view, known)
-            open_names = {action.name for action in response.required_actions}
-            if response.turn.status in ENDED or not open_names or not open_names <= here.names:
+            if response.turn.status in ENDED or not here.serves_all(response.required_actions):
                 break
             await here.attached()
             await backoff.wait()

@@ -6,19 +6,26 @@ import sys
 import uuid
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, redirect_stdout
-from dataclasses import dataclass
-from typing import TextIO
+from dataclasses import dataclass, fields, replace
+from typing import Any, TextIO
 
 from baton import FunctionTool, UserError, Worker
-from baton.connection import connection_for
-from baton.tools import tool_to_pb
-from baton.v1 import agent_pb2, session_pb2
+from baton.agents.tool_writing import tool_to_pb
+from baton.server.connection import connection_for
+from baton.v1 import agent_pb2, event_pb2, session_pb2
+from baton_server.cli.calling import WrongUsage
 from baton_server.cli.exits import ExitCode
 from baton_server.cli.given.loading import WrongTarget, load_tools
 from baton_server.cli.terminal import fail
 
 MAX_SCOPES = 8
 """Scopes of a turn (run_config.proto, RunConfig.scopes)."""
+
+NOT_SERVED = (
+    event_pb2.REQUIRED_ACTION_STATE_AWAITING_DECISION,
+    event_pb2.REQUIRED_ACTION_STATE_EFFECT_UNKNOWN,
+)
+"""States of calls that wait for people, whoever serves them."""
 
 DRAIN_S = 2.0
 """How long functions may run on when the command ends. Nobody waits for what they give any more."""
@@ -62,6 +69,10 @@ class Hosting:
     names: frozenset[str] = frozenset()
     worker: Worker | None = None
 
+    def serves_all(self, actions: Sequence[event_pb2.RequiredAction]) -> bool:
+        """Tell whether a turn waits for functions of this process alone, which were away for a moment."""
+        return bool(actions) and all(one.state not in NOT_SERVED and one.name in self.names for one in actions)
+
     async def attached(self) -> None:
         """Wait until the functions are served, or are again. Raises what ended that for good."""
         if self.worker is not None:
@@ -83,7 +94,7 @@ async def hosted(tools: Sequence[FunctionTool], session: session_pb2.Session | N
     scope = scope_for(session)
     worker = Worker(scopes=(scope,))
     for tool in tools:
-        worker.add(tool)
+        worker.add(_executed(tool))
     await connection_for().first_contact(worker.start())
     try:
         scopes = (scope, *(other for other in others if other != scope))
@@ -103,9 +114,26 @@ def results_apart(live: bool) -> Iterator[TextIO]:
         yield results
 
 
+def _executed(tool: FunctionTool) -> FunctionTool:
+    """Leave out what a function says of how an agent has it, such as that it must be allowed: the agent says it."""
+    said = set(tool.of_agents())
+    unsaid: dict[str, Any] = {one.name: one.default for one in fields(tool) if one.name in said}
+    return replace(tool, **unsaid)
+
+
 def with_functions(agent: agent_pb2.Agent, tools: Sequence[FunctionTool]) -> agent_pb2.Agent:
-    """Let an agent call functions that it does not have; one that has them all is given back as it is."""
-    known = {tool.function.name for tool in agent.tools}
+    """Let an agent call functions that no agent of its graph has; one that lacks none is given back as it is.
+
+    Raises WrongUsage for one that says how an agent has it, where an agent has it otherwise.
+    """
+    known = {tool.function.name for one in (agent, *agent.agents) for tool in one.tools}
+    for tool in tools:
+        said = tool.of_agents() if tool.name in known else ()
+        if said:
+            raise WrongUsage(
+                f"{tool.name} says {', '.join(said)}, but {agent.name} has a function {tool.name} of its own, which "
+                "does not; say it there, or leave the function out of the agent"
+            )
     missing = [tool for tool in tools if tool.name not in known]
     if not missing:
         return agent

@@ -48,6 +48,7 @@ COMMANDS = {
 
 HINTS = (
     f"A call that nobody serves is asked for: type its result, or {ERROR} TEXT, {SKIP}, {CANCEL}.",
+    f"A call that somebody must allow is asked about: y, n, n TEXT, a, or {SKIP}, {CANCEL}.",
     "Ctrl-C cancels the turn that runs. A line that begins with // is said, with one / less.",
 )
 

@@ -1,7 +1,8 @@
 """What a person sees of a turn: parts of a stream become texts, lines and words about what goes on. Pure.
 
 Theory of operation: fragments are put together by the client library (`Fragments`), which tells each piece of text
-once and says when told text is void. Everything else is an event and becomes a line. What is returned is safe to be
+once and says when told text is void. Everything else is an event and becomes a line. What nested runs do becomes lines
+further to the right, and their messages come whole: several of them may go on at once. What is returned is safe to be
 written to a terminal; how it is written is the screen's business.
 """
 
@@ -12,11 +13,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 from baton import RawResponsesStreamEvent, ResponseResetEvent
-from baton.stream_events import Fragments
+from baton.runs.stream_events import Fragments
 from baton.v1 import event_pb2, item_pb2
+from baton_server.cli.show.event_lines import indented
 from baton_server.cli.show.items import output_words
 from baton_server.cli.show.texts import one_line, safe
-from baton_server.cli.show.words import call_words, parts_text
+from baton_server.cli.show.words import call_words, error_words, parts_text
 
 THOUGHT = 300
 """Characters of the model's thoughts that are shown."""
@@ -76,8 +78,12 @@ class Transcript:
     def feed(self, part: event_pb2.StreamPart) -> list[Shown]:
         """Take a part; say what is to be shown now. Large texts of messages must have been completed before."""
         match part.WhichOneof("part"):
+            case "event" if part.event.run_path:
+                return list(self._nested(part.event))
             case "event":
                 return list(self._event(part.event))
+            case "delta" | "reset" as arm if getattr(part, arm).run_path:
+                return []
             case "delta":
                 return list(self._pieces(self._of_turn(part.delta.turn_id).delta(part.delta)))
             case "reset":
@@ -167,6 +173,14 @@ class Transcript:
                 yield from self._void() if self._told else self._end()
             case "attempt_lost":
                 yield from self._lost(event.attempt_lost)
+            case "model_attempt_failed":
+                yield from self._end()
+                yield Line(f"the model request failed ({error_words(event.model_attempt_failed.error)})", "note")
+            case "guardrail_tripped":
+                yield from self._end()
+                yield Line(f"the guardrail {one_line(repr(event.guardrail_tripped.name))} tripped", "failure")
+            case "approval_decided":
+                yield from self._decided(event.approval_decided)
             case "cancel_requested":
                 yield from self._end()
                 yield Doing("cancelling")
@@ -184,6 +198,10 @@ class Transcript:
                 yield from self._called(item)
             case "function_call_output":
                 yield from self._settled(item.function_call_output)
+            case "handoff_output" if item.handoff_output.to_agent:  # one that was ignored changes nothing
+                yield from self._end()
+                yield Line(f"→ {one_line(item.handoff_output.to_agent)}", "call")
+                yield THINKING
             case _:
                 pass
 
@@ -218,6 +236,38 @@ class Transcript:
         yield Line(f"← {output_words(output)}", "result" if output.settlement in _GOOD else "failure")
         self._open.pop(output.call_id, None)
         yield self._waiting() if self._open else THINKING
+
+    def _decided(self, told: event_pb2.ApprovalDecided) -> Iterator[Shown]:
+        yield from self._end()
+        approved = told.decision.verdict == event_pb2.VERDICT_APPROVE
+        name = self._open.get(told.decision.call_id, told.decision.call_id)
+        if told.HasField("error"):
+            yield Line(f"{name} is not allowed, since nobody decided in time", "failure")
+        else:
+            yield Line(f"{name} is {'allowed' if approved else 'not allowed'}", "note" if approved else "failure")
+
+    def _nested(self, event: event_pb2.Event) -> Iterator[Shown]:
+        """Show what happens in a nested run, further to the right by how deep it is."""
+        margin = "  " * len(event.run_path)
+        for one in self._in_nested(event):
+            yield Line(f"{margin}{indented(one.text, len(margin))}", one.style) if isinstance(one, Line) else one
+
+    def _in_nested(self, event: event_pb2.Event) -> Iterator[Shown]:
+        match event.WhichOneof("event"):
+            case "agent_changed":
+                yield Line(f"→ {one_line(event.agent_changed.agent)}", "call")
+            case "item_added" if event.item_added.item.WhichOneof("item") in ("function_call", "function_call_output"):
+                yield from self._added(event.item_added.item)
+            case "item_done" if event.item_done.item.HasField("message"):
+                yield Line(safe(parts_text(event.item_done.item.message.content)), "text")
+            case "item_done":
+                yield from self._done(event.item_done.item, event.round)
+            case "attempt_lost":
+                yield from self._lost(event.attempt_lost)
+            case "approval_decided":
+                yield from self._decided(event.approval_decided)
+            case _:
+                pass
 
     def _waiting(self) -> Doing:
         return Doing(f"waiting for {', '.join(dict.fromkeys(self._open.values()))}")
