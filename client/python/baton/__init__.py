@@ -12,18 +12,58 @@ The shape is the OpenAI Agents SDK's. The loop runs in the server, whose turns s
 in this process, which attaches to the server by itself. Where the server is: an argument, else
 `set_default_address`, else the environment's BATON_ADDRESS, else 127.0.0.1:50051.
 
-General layout: `agent`, `tools`, `hooks`, `run_config` are what a program says; `runner`, `results`, `streamed`,
-`items` what it gets; `session`, `client`, `worker` the rest of the door; `testing` tries functions without a server.
-Behind it `attachment` keeps the worker stream (`link`: one stream, `held`: calls that run, `kept`: results, `journal`:
-the same on disk, `asked`: hooks, `frames`: chunks, `hosting`: whose functions), `connection` the channels, `resume` the
-event streams. `v1` is generated from the contract.
+General layout: `agents` is what a program says (agents, functions, handoffs, guardrails), each written for the
+contract by itself; `hooks`, how the server asks this process, kind by kind; `runs`, how a run is asked for, proceeds
+and ends, and what it gives; `hosting`, the worker stream and what runs on it; `server`, the services, sessions and
+the way to them; `testing` tries functions without a server. `v1` is generated from the contract.
 """
 
+from baton import handoff_filters
 from baton.address import set_default_address
-from baton.agent import Agent, ModelSettings, Reasoning
-from baton.client import Client
-from baton.connection import close_connections
-from baton.context import RunContext, RunContextWrapper, ToolContext
+from baton.agents.agent import Agent
+from baton.agents.agent_output import AgentOutputSchema, AgentOutputSchemaBase
+from baton.agents.agent_tool import AgentTool, AgentToolResult, StructuredToolInputBuilderOptions
+from baton.agents.conditions import Approval
+from baton.agents.error_handlers import RunErrorData, RunErrorHandlerInput
+from baton.agents.execution_options import FunctionOptions
+from baton.agents.guardrails import (
+    InputGuardrail,
+    InputGuardrailResult,
+    OutputGuardrail,
+    OutputGuardrailResult,
+    input_guardrail,
+    output_guardrail,
+)
+from baton.agents.handoff_data import HandoffInputData
+from baton.agents.handoff_history import (
+    get_conversation_history_wrappers,
+    reset_conversation_history_wrappers,
+    set_conversation_history_wrappers,
+)
+from baton.agents.handoffs import Handoff, handoff
+from baton.agents.hosted_tools import HostedTool, ToolSearchTool
+from baton.agents.input_filters import KeepLast, ToolOutputTrimmer, TrimOutputs
+from baton.agents.lifecycle import AgentHooks, LifecycleHook, RunHooks
+from baton.agents.model_retry import ModelRetryBackoffSettings, ModelRetrySettings, RetryPolicyContext, retry_policies
+from baton.agents.model_settings import ModelSettings, Reasoning
+from baton.agents.terms import AllowTerms, DenyTerms
+from baton.agents.tool_errors import (
+    OutputGuardrailBlockedMessageArgs,
+    ToolErrorFormatterArgs,
+    default_tool_error_function,
+)
+from baton.agents.tool_guardrails import (
+    ToolInputGuardrail,
+    ToolInputGuardrailData,
+    ToolInputGuardrailResult,
+    ToolOutputGuardrail,
+    ToolOutputGuardrailData,
+    ToolOutputGuardrailResult,
+    tool_input_guardrail,
+    tool_output_guardrail,
+)
+from baton.agents.tool_use import FunctionToolResult, StopAtTools
+from baton.agents.tools import FunctionTool, FunctionToolCustomDataContext, RemoteFunction, ToolOptions, function_tool
 from baton.errors import (
     AgentsException,
     BatonConnectionError,
@@ -32,6 +72,7 @@ from baton.errors import (
     BatonProtocolError,
     CallLostError,
     ContextLengthExceededError,
+    ConversationLockedError,
     EffectUnknownError,
     FunctionError,
     HandlerCrashedError,
@@ -52,47 +93,83 @@ from baton.errors import (
     ModelTimeoutError,
     ModelUnavailableError,
     NotFoundError,
+    OutputGuardrailTripwireTriggered,
     RequestIdReusedError,
-    RunData,
     SessionBusyError,
     SessionKeyTakenError,
     StateError,
     TooLargeError,
+    ToolInputGuardrailTripwireTriggered,
+    ToolOutputGuardrailTripwireTriggered,
     ToolTimeoutError,
     TurnCancelledError,
     UnservedError,
     UserError,
     Violation,
 )
-from baton.execution_options import FunctionOptions
-from baton.hooks import (
+from baton.hooks import HookData, RemoteHook
+from baton.hooks.answers import (
+    Effect,
+    GuardrailFunctionOutput,
+    ModelInputData,
+    RetryDecision,
+    RunErrorHandlerResult,
+    TookEffect,
+    ToolGuardrailFunctionOutput,
+    ToolsToFinalOutputResult,
+)
+from baton.hooks.data import (
+    AgentInputData,
+    AgentOutputData,
+    BlockedOutputData,
     CallModelData,
     EffectCheckData,
-    GuardrailFunctionOutput,
-    InputGuardrail,
+    EnabledData,
+    ErrorHandlerData,
+    HandoffFilterData,
+    HandoffHistoryData,
     InputGuardrailData,
-    InputGuardrailResult,
+    InstructionsData,
     LifecycleData,
-    LifecycleHook,
-    ModelInputData,
-    RemoteHook,
-    TookEffect,
-    input_guardrail,
+    ModelRetryData,
+    OnHandoffData,
+    OutputGuardrailData,
+    SessionInputData,
+    SessionStoreData,
+    ToolCallData,
+    ToolErrorData,
+    ToolOutcome,
+    ToolOutputData,
+    ToolUseData,
 )
-from baton.items import (
-    ItemHelpers,
+from baton.hosting.context import RunContext, ToolContext
+from baton.hosting.outputs import ToolOutputFileContent, ToolOutputImage, ToolOutputText
+from baton.hosting.worker import Worker
+from baton.runs.item_helpers import ItemHelpers
+from baton.runs.items import (
+    HandoffCallItem,
+    HandoffOutputItem,
+    MCPApprovalRequestItem,
+    MCPListToolsItem,
     MessageOutputItem,
     ReasoningItem,
     RunItem,
+    ToolApprovalItem,
     ToolCallItem,
     ToolCallOutputItem,
+    ToolSearchCallItem,
+    ToolSearchOutputItem,
 )
-from baton.outputs import ToolOutputFileContent, ToolOutputImage, ToolOutputText
-from baton.results import RunResult
-from baton.run_config import RunConfig, trace
-from baton.runner import Runner
-from baton.session import Session, SQLiteSession
-from baton.stream_events import (
+from baton.runs.model_response import ModelResponse
+from baton.runs.results import RunResult
+from baton.runs.run_config import RunConfig, ToolExecutionConfig
+from baton.runs.run_context import RunContextWrapper
+from baton.runs.run_data import RunErrorDetails
+from baton.runs.run_state import RunState
+from baton.runs.runner import Runner
+from baton.runs.session_settings import SessionSettings
+from baton.runs.session_store import SessionStore
+from baton.runs.stream_events import (
     AgentUpdatedStreamEvent,
     RawResponsesStreamEvent,
     ResponseResetEvent,
@@ -100,41 +177,72 @@ from baton.stream_events import (
     RunItemStreamEvent,
     StreamEvent,
 )
-from baton.streamed import RunResultStreaming
-from baton.tools import FunctionTool, RemoteFunction, function_tool
-from baton.usage import Usage
-from baton.worker import Worker
+from baton.runs.streamed import RunResultStreaming
+from baton.runs.tracing import Trace, TracingConfig, trace
+from baton.runs.usage import RequestUsage, Usage
+from baton.server.client import Client
+from baton.server.connection import close_connections
+from baton.server.session import Session, SQLiteSession
 
 __all__ = [
     "Agent",
+    "AgentHooks",
+    "AgentInputData",
+    "AgentOutputData",
+    "AgentOutputSchema",
+    "AgentOutputSchemaBase",
+    "AgentTool",
+    "AgentToolResult",
     "AgentUpdatedStreamEvent",
     "AgentsException",
+    "AllowTerms",
+    "Approval",
     "BatonConnectionError",
     "BatonError",
     "BatonInternalError",
     "BatonProtocolError",
+    "BlockedOutputData",
     "CallLostError",
     "CallModelData",
     "Client",
     "ContextLengthExceededError",
+    "ConversationLockedError",
+    "DenyTerms",
+    "Effect",
     "EffectCheckData",
     "EffectUnknownError",
+    "EnabledData",
+    "ErrorHandlerData",
     "FunctionError",
     "FunctionOptions",
     "FunctionTool",
+    "FunctionToolCustomDataContext",
+    "FunctionToolResult",
     "GuardrailFunctionOutput",
     "HandlerCrashedError",
     "HandlerRefusedError",
+    "Handoff",
+    "HandoffCallItem",
+    "HandoffFilterData",
+    "HandoffHistoryData",
+    "HandoffInputData",
+    "HandoffOutputItem",
+    "HookData",
     "HookError",
+    "HostedTool",
     "InputGuardrail",
     "InputGuardrailData",
     "InputGuardrailResult",
     "InputGuardrailTripwireTriggered",
+    "InstructionsData",
     "InvalidRequestError",
     "ItemHelpers",
     "JournalError",
+    "KeepLast",
     "LifecycleData",
     "LifecycleHook",
+    "MCPApprovalRequestItem",
+    "MCPListToolsItem",
     "MaxTurnsExceeded",
     "MessageOutputItem",
     "ModelAuthenticationError",
@@ -146,42 +254,92 @@ __all__ = [
     "ModelRateLimitedError",
     "ModelRefusalError",
     "ModelRequestInvalidError",
+    "ModelResponse",
+    "ModelRetryBackoffSettings",
+    "ModelRetryData",
+    "ModelRetrySettings",
     "ModelSettings",
     "ModelTimeoutError",
     "ModelUnavailableError",
     "NotFoundError",
+    "OnHandoffData",
+    "OutputGuardrail",
+    "OutputGuardrailBlockedMessageArgs",
+    "OutputGuardrailData",
+    "OutputGuardrailResult",
+    "OutputGuardrailTripwireTriggered",
     "RawResponsesStreamEvent",
     "Reasoning",
     "ReasoningItem",
     "RemoteFunction",
     "RemoteHook",
     "RequestIdReusedError",
+    "RequestUsage",
     "ResponseResetEvent",
     "ResponseTextDeltaEvent",
+    "RetryDecision",
+    "RetryPolicyContext",
     "RunConfig",
     "RunContext",
     "RunContextWrapper",
-    "RunData",
+    "RunErrorData",
+    "RunErrorDetails",
+    "RunErrorHandlerInput",
+    "RunErrorHandlerResult",
+    "RunHooks",
     "RunItem",
     "RunItemStreamEvent",
     "RunResult",
     "RunResultStreaming",
+    "RunState",
     "Runner",
     "SQLiteSession",
     "Session",
     "SessionBusyError",
+    "SessionInputData",
     "SessionKeyTakenError",
+    "SessionSettings",
+    "SessionStore",
+    "SessionStoreData",
     "StateError",
+    "StopAtTools",
     "StreamEvent",
+    "StructuredToolInputBuilderOptions",
     "TooLargeError",
     "TookEffect",
+    "ToolApprovalItem",
+    "ToolCallData",
     "ToolCallItem",
     "ToolCallOutputItem",
     "ToolContext",
+    "ToolErrorData",
+    "ToolErrorFormatterArgs",
+    "ToolExecutionConfig",
+    "ToolGuardrailFunctionOutput",
+    "ToolInputGuardrail",
+    "ToolInputGuardrailData",
+    "ToolInputGuardrailResult",
+    "ToolInputGuardrailTripwireTriggered",
+    "ToolOptions",
+    "ToolOutcome",
+    "ToolOutputData",
     "ToolOutputFileContent",
+    "ToolOutputGuardrail",
+    "ToolOutputGuardrailData",
+    "ToolOutputGuardrailResult",
+    "ToolOutputGuardrailTripwireTriggered",
     "ToolOutputImage",
     "ToolOutputText",
+    "ToolOutputTrimmer",
+    "ToolSearchCallItem",
+    "ToolSearchOutputItem",
+    "ToolSearchTool",
     "ToolTimeoutError",
+    "ToolUseData",
+    "ToolsToFinalOutputResult",
+    "Trace",
+    "TracingConfig",
+    "TrimOutputs",
     "TurnCancelledError",
     "UnservedError",
     "Usage",
@@ -189,8 +347,18 @@ __all__ = [
     "Violation",
     "Worker",
     "close_connections",
+    "default_tool_error_function",
     "function_tool",
+    "get_conversation_history_wrappers",
+    "handoff",
+    "handoff_filters",
     "input_guardrail",
+    "output_guardrail",
+    "reset_conversation_history_wrappers",
+    "retry_policies",
+    "set_conversation_history_wrappers",
     "set_default_address",
+    "tool_input_guardrail",
+    "tool_output_guardrail",
     "trace",
 ]

@@ -6,6 +6,9 @@
     ├── ModelRefusalError                 the model refused; .refusal
     ├── ModelTimeoutError                 a model request took too long
     ├── InputGuardrailTripwireTriggered   an input guardrail tripped; .guardrail_name, .guardrail_result
+    ├── OutputGuardrailTripwireTriggered  an output guardrail did; the same
+    ├── ToolInputGuardrailTripwireTriggered   a function's input guardrail did; .guardrail, .output
+    ├── ToolOutputGuardrailTripwireTriggered  a function's output guardrail did; .guardrail, .output
     ├── ToolTimeoutError                  a function took too long, and was to fail the run; .tool_name
     ├── UserError                         this program asked for what cannot be
     └── BatonError                        what the Agents SDK has no name for
@@ -35,29 +38,18 @@ know is treated by what the server said about that, and by nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from baton.v1 import event_pb2
 
 if TYPE_CHECKING:
-    from baton.agent import Agent
-    from baton.hooks import InputGuardrailResult
-    from baton.items import RunItem
-    from baton.usage import Usage
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunData:
-    """What a run had made when it failed. `new_items` in the order of `RunResult.new_items`."""
-
-    input: str | Sequence[object]
-    new_items: tuple[RunItem, ...]
-    last_agent: Agent[Any]
-    usage: Usage
-    session_id: str
-    turn_id: str
+    from baton.agents.guardrails import InputGuardrailResult, OutputGuardrailResult
+    from baton.agents.terms import TermsGuardrail
+    from baton.agents.tool_guardrails import ToolInputGuardrail, ToolOutputGuardrail
+    from baton.hooks.answers import ToolGuardrailFunctionOutput
+    from baton.runs.run_data import RunErrorDetails
 
 
 class AgentsException(Exception):
@@ -82,7 +74,7 @@ class AgentsException(Exception):
         self.message = message
         self.reason = reason
         self.metadata: dict[str, str] = dict(metadata or {})
-        self.run_data: RunData | None = None
+        self.run_data: RunErrorDetails | None = None
         if retryable is not None:
             self.retryable = retryable
 
@@ -105,21 +97,64 @@ class ModelRefusalError(AgentsException):
 
 
 class ModelTimeoutError(AgentsException):
-    """One model request took longer than the server allows."""
+    """One model request took longer than its settings, or the server, allow."""
 
     retryable = True
 
+    @property
+    def timeout_seconds(self) -> float:
+        """How long it was given; 0: that is not known."""
+        return _seconds(self.metadata.get("timeout", ""))
 
-class InputGuardrailTripwireTriggered(AgentsException):
-    """An input guardrail said that this input must not be worked on."""
 
-    guardrail_result: InputGuardrailResult | None = None
-    """What it said, and its reasons; None: a run did not end by it, or its session is gone."""
+class _OfGuardrail:
+    """What a guardrail ended."""
+
+    metadata: dict[str, str]
 
     @property
     def guardrail_name(self) -> str:
         """Which one."""
         return self.metadata.get("guardrail", "")
+
+
+class InputGuardrailTripwireTriggered(_OfGuardrail, AgentsException):
+    """An input guardrail said that this input must not be worked on."""
+
+    guardrail_result: InputGuardrailResult | None = None
+    """What it said, and its reasons; None: it is none of the run's own definitions."""
+
+
+class OutputGuardrailTripwireTriggered(_OfGuardrail, AgentsException):
+    """An output guardrail said that this final output must not be given."""
+
+    guardrail_result: OutputGuardrailResult | None = None
+    """What it said, and its reasons; None: it is none of the run's own definitions."""
+
+
+class _OfToolGuardrail(_OfGuardrail):
+    """What a guardrail of a function ended. `output`: what it said; None: it is none of the run's own definitions."""
+
+    output: ToolGuardrailFunctionOutput | None = None
+
+    @property
+    def tool_name(self) -> str:
+        """Which function."""
+        return self.metadata.get("tool", "")
+
+
+class ToolInputGuardrailTripwireTriggered(_OfToolGuardrail, AgentsException):
+    """A guardrail said that a function must not be called with these arguments, and ended the run."""
+
+    guardrail: ToolInputGuardrail[Any] | TermsGuardrail | None = None
+    """Which one; None: it is none of the run's own definitions."""
+
+
+class ToolOutputGuardrailTripwireTriggered(_OfToolGuardrail, AgentsException):
+    """A guardrail said that the model must not see an output, and ended the run."""
+
+    guardrail: ToolOutputGuardrail[Any] | TermsGuardrail | None = None
+    """Which one; None: it is none of the run's own definitions."""
 
 
 class ToolTimeoutError(AgentsException):
@@ -129,6 +164,11 @@ class ToolTimeoutError(AgentsException):
     def tool_name(self) -> str:
         """Which function."""
         return self.metadata.get("tool", "")
+
+    @property
+    def timeout_seconds(self) -> float:
+        """How long it was given; 0: that is not known."""
+        return _seconds(self.metadata.get("timeout", ""))
 
 
 class UserError(AgentsException):
@@ -274,5 +314,19 @@ class ContextLengthExceededError(ModelProviderError):
     """The input does not fit into the model's window."""
 
 
+class ConversationLockedError(ModelProviderError):
+    """Another request to the same conversation went on at the provider, longer than it was tried."""
+
+    retryable = True
+
+
 class FunctionError(Exception):
     """Raise it in a function to tell the model, in your own words, that the call failed."""
+
+
+def _seconds(text: str) -> float:
+    """Read a duration of the metadata, such as "30s"; 0: there is none."""
+    try:
+        return float(text.removesuffix("s"))
+    except ValueError:
+        return 0.0

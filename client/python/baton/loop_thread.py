@@ -9,7 +9,7 @@ import threading
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
-from baton.connection import close_connections
+from baton.server.connection import close_connections
 
 T = TypeVar("T")
 

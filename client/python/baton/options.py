@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import functools
 import inspect
 from collections.abc import Callable, Iterable
@@ -12,11 +13,18 @@ R = TypeVar("R")
 C = TypeVar("C", bound=type)
 
 
-def refuse(owner: str, names: Iterable[str]) -> None:
-    """Raise a TypeError that names what `owner` does not support. Nothing is raised for no names."""
-    refused = list(names)
-    if refused:
-        raise TypeError(f"{owner} does not support {', '.join(refused)} in this version of Baton; leave it out")
+def refuse(owner: str, names: Iterable[str], known: Iterable[str] = ()) -> None:
+    """Raise a TypeError that names what `owner` does not support. Nothing is raised for no names.
+
+    `known`: what it does; one that is like a refused name is named beside it.
+    """
+    refused, there = list(names), list(known)
+    if not refused:
+        return
+    close = {name: difflib.get_close_matches(name, there, n=1) for name in refused}
+    meant = [f"did you mean {found[0]!r} by {name!r}?" for name, found in close.items() if found]
+    hint = "; ".join(meant) or "leave it out"
+    raise TypeError(f"{owner} does not support {', '.join(refused)} in this version of Baton; {hint}")
 
 
 def refusing_unknown(owner: str, more: Iterable[str] = ()) -> Callable[[Callable[P, R]], Callable[P, R]]:
@@ -30,7 +38,7 @@ def refusing_unknown(owner: str, more: Iterable[str] = ()) -> Callable[[Callable
 
         @functools.wraps(function)
         def checked(*args: P.args, **kwargs: P.kwargs) -> R:
-            refuse(owner, (name for name in kwargs if name not in known))
+            refuse(owner, (name for name in kwargs if name not in known), known)
             return function(*args, **kwargs)
 
         return checked

@@ -40,7 +40,7 @@ does besides is left to the test: time passes only in it, so that a timeout is `
 """
 
 from baton.testing.calls import CallFacts, FunctionCall, Outcome, Report, begin_function, call_function
-from baton.testing.hooks import HookOutcome, MomentFacts, ask_check, ask_filter, ask_guardrail, tell
+from baton.testing.hooks import HookOutcome, MomentFacts, ask_check, ask_filter, ask_guardrail, ask_hook, tell
 
 __all__ = [
     "CallFacts",
@@ -52,6 +52,7 @@ __all__ = [
     "ask_check",
     "ask_filter",
     "ask_guardrail",
+    "ask_hook",
     "begin_function",
     "call_function",
     "tell",

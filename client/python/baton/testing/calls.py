@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Literal, TypedDict, Unpack
 
-from baton.held import Handler, HeldCalls
+from baton.agents.tools import FunctionTool
+from baton.hosting.held import Handler, HeldCalls
 from baton.testing.schema_check import problems
-from baton.tools import FunctionTool
 from baton.v1 import event_pb2, handler_pb2
 
 NEVER_S = 3600.0 * 24

@@ -9,11 +9,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal, TypedDict, Unpack
 
-from baton.agent import Agent
-from baton.asked import AskedHooks, HookHandler
-from baton.hook_kinds import HOOK_KINDS
-from baton.hook_refs import Gathered
-from baton.hooks import InputGuardrail, Moment, RemoteHook, name_of
+from baton.agents.agent import Agent
+from baton.agents.guardrails import InputGuardrail, guardrails_to_pb
+from baton.agents.tool_guardrails import GUARDED
+from baton.hooks import RemoteHook, adapted, name_of
+from baton.hooks.data import Moment
+from baton.hooks.kinds import HOOK_KINDS, HookName
+from baton.hooks.refs import Gathered
+from baton.hosting.asked import AskedHooks, HookHandler
 from baton.testing.calls import CallFacts
 from baton.v1 import handler_pb2
 
@@ -44,7 +47,7 @@ class HookOutcome:
 
 
 async def ask_guardrail(
-    guardrail: InputGuardrail | Callable[[Any], Any],
+    guardrail: InputGuardrail[Any] | Callable[[Any], Any],
     input: str | Sequence[Mapping[str, Any]],
     *,
     agent: Agent[Any] | None = None,
@@ -56,7 +59,7 @@ async def ask_guardrail(
     function = guardrail
     if isinstance(guardrail, InputGuardrail):
         gathered = Gathered()
-        gathered.guardrails([guardrail])
+        guardrails_to_pb([guardrail], gathered.ref_of)
         if not gathered.hooks:
             raise TypeError(f"the guardrail {guardrail.get_name()!r} is served elsewhere")
         function = gathered.hooks[0].function
@@ -111,6 +114,21 @@ async def tell(
     return await _ask("lifecycle", function, {"moment": moment, **(facts or {})}, whose, (agent, context))
 
 
+async def ask_hook(
+    kind: HookName,
+    function: Callable[[Any], Any],
+    payload: Mapping[str, Any],
+    *,
+    agent: Agent[Any] | None = None,
+    context: Any = None,
+    **moment: Unpack[MomentFacts],
+) -> HookOutcome:
+    """Ask a hook of any kind, as `worker.hook(kind)` serves it. `payload`: the question, as PROTOCOL.md has it."""
+    given = GUARDED.get(kind)
+    asked = function if given is None else adapted(function, given, lambda _data, said: said)
+    return await _ask(kind, asked, payload, moment, (agent, context))
+
+
 class _Answers:
     """Stands for the stream on which a hook is asked."""
 
@@ -127,7 +145,8 @@ async def _ask(
     if isinstance(function, RemoteHook):
         raise TypeError(f"the hook {function.name!r} is served elsewhere")
     found, name = HOOK_KINDS[kind], name_of(function)
-    handler = HookHandler(kind=found, name=name, function=function, agent=run[0], context=run[1])
+    agents = {run[0].name: run[0]} if run[0] is not None else {}
+    handler = HookHandler(kind=found, name=name, function=function, agents=agents, context=run[1])
     hook = handler_pb2.Hook(hook_id="hook_1", attempt=1, kind=found.number, name=name, payload_json=json.dumps(payload))
     if "deadline" in moment:
         hook.deadline.FromDatetime(moment["deadline"])
@@ -141,7 +160,7 @@ async def _ask(
         hooks=[hook],
     )
     answers = _Answers()
-    hooks = AskedHooks(lambda _kind, _name: handler)
+    hooks = AskedHooks(lambda _batch, _hook: handler)
     hooks.ask(batch, answers)
     try:
         answer = await answers.given

@@ -1,0 +1,1 @@
+"""The door to a server: its services, the way to them, sessions."""

@@ -1,0 +1,214 @@
+"""The way to one server from one event loop: two channels, the services, and what outlives a single call."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, TypeVar
+
+import grpc
+
+from baton.address import resolve_address
+from baton.errors import BatonConnectionError
+from baton.hosting.own import Host
+from baton.reasons import error_from_rpc
+from baton.server.channels import Channels, WorkerDoor
+from baton.server.retry import Backoff, Timing, is_break
+from baton.v1 import agent_pb2_grpc, handler_pb2_grpc, runner_pb2_grpc, session_pb2_grpc
+
+CALL_S = 60.0
+"""How long a call that is no run may take, tries again included."""
+
+CLOSE_S = 1.0
+"""How long closing waits for cancels and for worker streams that end."""
+
+REPORT_AFTER = 3
+"""Failures in a row after which a warning is logged."""
+
+_KEEPALIVE = [
+    ("grpc.keepalive_time_ms", 60_000),  # finds a dead connection under a Run, which carries no heartbeats
+    ("grpc.keepalive_timeout_ms", 20_000),
+    ("grpc.initial_reconnect_backoff_ms", 100),  # gRPC's own waits stay below ours
+    ("grpc.max_reconnect_backoff_ms", 1_000),
+    ("grpc.min_reconnect_backoff_ms", 5_000),  # no wait, but the time that one try to connect has
+]
+
+_log = logging.getLogger("baton")
+
+T = TypeVar("T")
+Q = TypeVar("Q")
+A = TypeVar("A")
+
+
+class Connection:
+    """The way to one server. Belongs to the event loop in which it was made."""
+
+    def __init__(self, address: str, timing: Timing | None = None) -> None:
+        self.address = address
+        self.timing = timing or Timing()
+        # Two, so that large answers do not hold up the worker's frames.
+        self._calls, self._streams = Channels(address, _KEEPALIVE), Channels(address, _KEEPALIVE)
+        self._make_stubs()
+        self.door = WorkerDoor(self._streams)
+        self.host = Host(self.door, self.timing, self.spawn, self.first_contact)
+        self._background: set[asyncio.Task[None]] = set()
+        self._watchers: list[Callable[[bool], None]] = []
+        self._contacted = False
+        self._away = False
+        self.closed = False
+
+    def _make_stubs(self) -> None:
+        channel = self._calls.now
+        self.runner = runner_pb2_grpc.RunnerServiceStub(channel)
+        self.sessions = session_pb2_grpc.SessionServiceStub(channel)
+        self.agents = agent_pb2_grpc.AgentServiceStub(channel)
+        self.dispatch = handler_pb2_grpc.HandlerServiceStub(channel)
+
+    def silent(self) -> None:
+        """Take note that nothing came for too long: calls from here on go over a new connection."""
+        self._calls.renew()
+        self._make_stubs()
+        self.lost()
+
+    def on_change(self, told: Callable[[bool], None]) -> None:
+        """Have `told` called when the server is lost, with False, and when it answers again, with True."""
+        self._watchers.append(told)
+
+    def contacted(self) -> None:
+        """Take note that the server has answered."""
+        self._contacted = True
+        if self._away:
+            self._away = False
+            self._tell(True)
+
+    def lost(self) -> None:
+        """Take note that the server does not answer any more. One that never answered is not lost."""
+        if self._contacted and not self._away:
+            self._away = True
+            self._tell(False)
+
+    async def unary(self, method: Callable[..., Awaitable[A]], request: Any, timeout: float | None = CALL_S) -> A:
+        """Make a call that is safe to send again, and send it again after breaks. `timeout` in seconds."""
+        kind = type(request).__name__.removesuffix("Request")
+
+        async def call() -> A:
+            return await method(request, timeout=timeout)
+
+        return await self.persist(call, kind, timeout)
+
+    async def persist(self, operation: Callable[[], Awaitable[T]], doing: str, timeout: float | None = CALL_S) -> T:
+        """Do what is safe to do again, and again after each break. Raises the error of any other end.
+
+        `timeout`: seconds for all tries; None: for ever, once the server has ever answered.
+        """
+        backoff = Backoff(self.timing)
+        began = self.timing.now()
+        while True:
+            try:
+                answer = await operation()
+            except grpc.aio.AioRpcError as failed:
+                await self.pause(failed, backoff, doing, began, timeout)
+            else:
+                self.contacted()
+                return answer
+
+    async def pause(
+        self,
+        failed: grpc.aio.AioRpcError,
+        backoff: Backoff,
+        doing: str,
+        began: float,
+        timeout: float | None = None,
+    ) -> None:
+        """Wait before the next try after a break. Raises where there is to be none."""
+        if not is_break(failed):
+            raise error_from_rpc(failed, doing) from failed
+        self.lost()
+        self._give_up(began, timeout, failed)
+        if backoff.failures == REPORT_AFTER:
+            _log.warning("%s at %s: %s; trying again until it answers", doing, self.address, failed.details())
+        left = None if self._contacted else self.timing.connect_s - (self.timing.now() - began)
+        await backoff.wait(left)
+
+    async def first_contact(self, attempt: Awaitable[None]) -> None:
+        """Wait for what shows that a server is there; for `timing.connect_s` at most if none was seen so far."""
+        try:
+            async with asyncio.timeout(None if self._contacted else self.timing.connect_s):
+                await attempt
+        except TimeoutError:
+            raise self._absent("it does not answer") from None
+        self.contacted()
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Own a task that outlives the call which needs it. It logs what it has to say itself."""
+        task = asyncio.create_task(work)
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
+        return task
+
+    async def close(self) -> None:
+        """End the worker streams, then the channels."""
+        self.closed = True
+        if self._background:
+            await asyncio.wait(self._background, timeout=CLOSE_S)
+        await self.host.close()
+        for task in self._background:
+            task.cancel()
+        await asyncio.gather(*self._background, return_exceptions=True)
+        await self._calls.close()
+        await self._streams.close()
+
+    def _tell(self, there: bool) -> None:
+        for told in self._watchers:
+            told(there)
+
+    def _give_up(self, began: float, timeout: float | None, failed: grpc.aio.AioRpcError) -> None:
+        waited = self.timing.now() - began
+        if not self._contacted and waited >= self.timing.connect_s:
+            raise self._absent(failed.details() or failed.code().name) from None
+        if timeout is not None and waited >= timeout:
+            raise error_from_rpc(failed, f"no answer within {timeout:g} s") from failed
+
+    def _absent(self, why: str) -> BatonConnectionError:
+        return BatonConnectionError(
+            f"no Baton server at {self.address} ({why}). Start one (baton serve), or say where it is: "
+            "BATON_ADDRESS, --address of a command, or baton.set_default_address"
+        )
+
+
+class Connections:
+    """The connections of this process, one per event loop and address."""
+
+    def __init__(self) -> None:
+        self._open: dict[asyncio.AbstractEventLoop, dict[str, Connection]] = {}
+
+    def get(self, address: str | None = None, timing: Timing | None = None) -> Connection:
+        """Find the running loop's connection to a server, or make it: see `connection_for`."""
+        loop = asyncio.get_running_loop()
+        if loop not in self._open:
+            self._open = {known: kept for known, kept in self._open.items() if not known.is_closed()}
+        of_loop = self._open.setdefault(loop, {})
+        resolved = resolve_address(address)
+        if resolved not in of_loop:
+            of_loop[resolved] = Connection(resolved, timing)
+        return of_loop[resolved]
+
+    async def close(self) -> None:
+        """Close the running loop's connections."""
+        for connection in self._open.pop(asyncio.get_running_loop(), {}).values():
+            await connection.close()
+
+
+connections = Connections()
+"""The one of this process."""
+
+
+def connection_for(address: str | None = None, timing: Timing | None = None) -> Connection:
+    """Find the running loop's connection to a server, or make it. `timing`: of one that is made now."""
+    return connections.get(address, timing)
+
+
+async def close_connections() -> None:
+    """Close the running event loop's connections to all servers. Runs after it make new ones."""
+    await connections.close()
