@@ -135,7 +135,7 @@ async def test_a_deleted_agent_is_gone_and_its_sessions_keep_it(serve: Serve) ->
     answer = await client.run(session_id=made.session_id)
 
     assert answer.turn.output == "ok"
-    assert served.model.requests[0].agent.instructions == "Help."
+    assert served.model.requests[0].instructions == "Help."
     assert (await client.get(made.session_id)).agent.agent_id == kept.agent_id
     for call in (
         get(client, kept.agent_id),

@@ -39,7 +39,7 @@ STREAMED = ("Watch", "ReadContent", "RunStreamed", "WatchCalls")
 
 TABLES = (
     *("sessions", "turns", "events", "items", "contents", "documents", "calls"),
-    *("inbox", "timers", "requests", "agents"),
+    *("inbox", "timers", "requests", "agents", "grants"),
 )
 
 

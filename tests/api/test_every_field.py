@@ -1,16 +1,19 @@
 """Every field of every request is sent once and seen to work, or refused by its name.
 
 A field that is added to the contract fails `test_every_field_of_the_contract_is_sent` until a test here, or in
-the four files that it imports, sends it.
+the files that it imports, sends it.
 """
 
 import json
 from typing import Any
 
 from tests.api import (
+    test_every_agent_field,
     test_every_frame_field,
     test_every_hook_field,
+    test_every_option_field,
     test_every_session_field,
+    test_every_tool_field,
     test_every_twin_field,
 )
 from tests.api.calling import (
@@ -37,7 +40,10 @@ AT_REST: Any = {"unserved_grace": {"seconds": 0}}
 
 def test_every_field_of_the_contract_is_sent() -> None:
     """No field of a request is without a test that sends it."""
-    files = (test_every_frame_field, test_every_hook_field, test_every_session_field, test_every_twin_field)
+    files = (
+        *(test_every_agent_field, test_every_frame_field, test_every_hook_field, test_every_option_field),
+        *(test_every_session_field, test_every_tool_field, test_every_twin_field),
+    )
     assert {file.sends for file in files} == {sends}
 
     assert list(missing(DECLARED, all_fields())) == []
@@ -117,8 +123,8 @@ async def test_an_agent_is_asked_as_it_says(noting: Serve) -> None:
 
     (asked,) = served.model.requests
     settings = asked.settings
-    assert (answer.turn.agent, asked.agent.instructions, asked.model) == ("Helper", "Help.", "gpt-5")
-    (function,) = asked.agent.functions
+    assert (answer.turn.agent, asked.instructions, asked.model) == ("Helper", "Help.", "gpt-5")
+    (function,) = asked.tools
     assert (function.name, function.description, function.parameters_json, function.strict) == (
         "f",
         "does",
@@ -204,7 +210,7 @@ async def test_runs_by_every_field(noting: Serve) -> None:
     raw = await client.run(session_id=by_key.session_id, agent=helper(), items_json='[{"role":"user","content":"raw"}]')
     session = await client.get(by_key.session_id)
 
-    assert (served.model.requests[0].agent.instructions, served.model.requests[0].model) == ("kept", "m")
+    assert (served.model.requests[0].instructions, served.model.requests[0].model) == ("kept", "m")
     said = [item["content"] for item in served.model.input_of(2) if item["role"] == "user"]
     assert said == [[{"type": "input_text", "text": "parts"}], "text", "raw"]
     assert by_key.ByteSize() <= 65_536
@@ -251,7 +257,7 @@ async def test_streamed_runs_by_every_field(noting: Serve) -> None:
     events = await client.rest(session_id)
     session = await client.get(session_id)
 
-    assert served.model.requests[0].agent.instructions == "kept"
+    assert served.model.requests[0].instructions == "kept"
     assert events_in(messages)[0].sequence == 5
     assert {part.WhichOneof("part") for part in parts_in(messages)} == {"event", "heartbeat"}
     assert max(message.ByteSize() for message in messages) <= 65_536

@@ -93,7 +93,7 @@ async def test_a_worker_introduces_itself_by_every_field(noting: Serve) -> None:
     assert [verdict.verdict for verdict in welcome.attempts] == [handler_pb2.HELD_VERDICT_ABANDON]
     assert [verdict.HasField("error") for verdict in (*welcome.handlers, *registered.handlers)] == [False, False]
     assert (call.scope, call.agent) == ("svc-7", "Helper")
-    assert served.model.requests[0].agent.functions[0].description == "the weather"
+    assert served.model.requests[0].tools[0].description == "the weather"
     assert answer.turn.output == "ok"
 
 

@@ -11,7 +11,7 @@ from tests.api.conftest import Serve, Served
 from tests.api.sending import sends
 from tests.support.scripted_model import calls, say
 
-from baton.v1 import agent_pb2, error_pb2, event_pb2, handler_pb2, item_pb2, run_config_pb2
+from baton.v1 import agent_pb2, error_pb2, event_pb2, handler_pb2, item_pb2
 from baton.v1 import session_pb2 as pb
 
 KYOTO = ("get_weather", '{"city":"Kyoto"}')
@@ -107,7 +107,7 @@ async def test_filters_and_listeners_get_what_they_are_for(noting: Serve) -> Non
     served = await noting(say("ok"))
     worker = Worker(served)
     await worker.attach([hook("trim", FILTER), hook("audit", LISTENER)])
-    moments = [run_config_pb2.LIFECYCLE_MOMENT_MODEL_END, run_config_pb2.LIFECYCLE_MOMENT_AGENT_END]
+    moments = [agent_pb2.LIFECYCLE_MOMENT_MODEL_END, agent_pb2.LIFECYCLE_MOMENT_AGENT_END]
     config = {
         "model_input_filters": [{"hook": {"name": "trim"}}],
         "lifecycle_hooks": [{"hook": {"name": "audit"}, "moments": moments}],
@@ -122,7 +122,7 @@ async def test_filters_and_listeners_get_what_they_are_for(noting: Serve) -> Non
     heard = [await worker.read("hook_batch") for _ in moments]
 
     assert (asked["instructions"], asked["input"][0]["content"]) == ("Help.", "hello")
-    assert served.model.requests[0].agent.instructions == "Be brief."
+    assert served.model.requests[0].instructions == "Be brief."
     assert served.model.input_of(0) == changed["input"]
     assert answer.turn.output == "ok"
     assert [json.loads(one.hooks[0].payload_json)["moment"] for one in heard] == ["model_end", "agent_end"]
@@ -154,7 +154,7 @@ async def test_a_hook_may_fail_by_every_field(noting: Serve) -> None:
 @sends("""
     FunctionTool: execution on_timeout handler_version
     Execution: timeout expires lost_worker max_attempts idempotency_fields
-    TimeoutAction: text fail_turn
+    FailureText: text fail_turn
 """)
 async def test_a_function_is_executed_as_its_agent_says(noting: Serve) -> None:
     """Over what its handler says; what happens at its timeout is the agent's to say, function by function."""

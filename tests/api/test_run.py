@@ -48,7 +48,7 @@ async def test_a_text_gives_an_answer(serve: Serve) -> None:
     assert answer.turn.usage == usage.usage == (await served.client.get(answer.session_id)).usage
     assert answer.turn == await served.client.turn(answer.session_id, answer.turn.turn_id)
     assert served.model.input_of(0) == [{"content": "hi", "role": "user"}]
-    assert served.model.requests[0].agent.instructions == "Greet."
+    assert served.model.requests[0].instructions == "Greet."
 
 
 async def test_the_events_of_a_turn_come_in_their_order(serve: Serve) -> None:

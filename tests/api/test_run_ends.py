@@ -137,7 +137,7 @@ async def test_a_run_takes_a_kept_agent_as_it_is_now_or_was(serve: Serve) -> Non
     await client.run(agent_ref={"agent_id": agent_id, "revision": 1})
     lost = await refused(client.run(agent_ref={"agent_id": agent_id, "revision": 3}))
 
-    assert [asked.agent.instructions for asked in served.model.requests] == ["v2", "v1"]
+    assert [asked.instructions for asked in served.model.requests] == ["v2", "v1"]
     assert (lost.code, lost.reason) == (grpc.StatusCode.NOT_FOUND, "AGENT_NOT_FOUND")
     assert lost.metadata == {"agent_id": agent_id, "revision": "3"}
 

@@ -184,7 +184,7 @@ async def test_a_running_turn_keeps_the_defaults_that_it_began_with(serve: Serve
     await client.submit(made.session_id, "b")
     await client.rest(made.session_id)
 
-    assert [asked.agent.instructions for asked in served.model.requests] == ["old", "new"]
+    assert [asked.instructions for asked in served.model.requests] == ["old", "new"]
 
 
 async def test_a_session_is_not_deleted_under_a_turn(serve: Serve) -> None:

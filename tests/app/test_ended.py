@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from baton_server.app.turns.ended import MAX_CHARACTERS, MAX_TURNS, EndedTurns
-from baton_server.core.agents import Agent, FunctionTool, Pinned, RunConfig
+from baton_server.core.agents import Agent
 from baton_server.core.events import TurnSnapshot, TurnStatus
 from baton_server.core.items import Item, ItemStatus, Message, Role
+from baton_server.core.run_config import Pinned, RunConfig
 from baton_server.core.state import TurnState
+from baton_server.core.tools import FunctionTool
 from baton_server.ports.store import TurnRow
 
 
@@ -85,8 +87,8 @@ def test_all_that_a_turn_holds_counts() -> None:
     long = "x" * MAX_CHARACTERS
     agents = (
         Agent(name="a", instructions=long),
-        Agent(name="a", functions=(FunctionTool(name="f", parameters_json=long),)),
-        Agent(name="a", functions=(FunctionTool(name="f", description=long),)),
+        Agent(name="a", tools=(FunctionTool(name="f", parameters_json=long),)),
+        Agent(name="a", tools=(FunctionTool(name="f", description=long),)),
     )
     large = [replace(state(), pinned=Pinned(agent=agent, config=RunConfig())) for agent in agents]
     large.append(replace(state(), output=long))

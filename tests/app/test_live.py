@@ -9,7 +9,7 @@ import pytest
 
 from baton_server.app.runtime import Limits
 from baton_server.app.turns.live import LiveRound
-from baton_server.app.turns.turn import Driven
+from baton_server.app.turns.turn import Driven, UnderWay
 from baton_server.ports.bus import Part, Place
 from baton_server.ports.model import TextDelta
 from baton_server.wire.stream import ProtoParts
@@ -51,7 +51,9 @@ async def test_what_is_held_back_goes_out_after_the_interval() -> None:
 
 
 def _let_go(live: LiveRound) -> None:
-    Driven(turn_id="turn_1", live=live).let_go()
+    asking = asyncio.ensure_future(asyncio.Event().wait())
+    under_way = UnderWay(round=1, task=asking, live=live)
+    Driven(turn_id="turn_1", requests={(): under_way}).let_go()
 
 
 @pytest.mark.parametrize("end", [LiveRound.stop, _let_go], ids=["stopped", "its turn is let go"])

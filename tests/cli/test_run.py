@@ -103,7 +103,7 @@ async def test_a_kept_agent_is_named_by_its_name_or_its_id(tmp_path: Path) -> No
         assert (await house.baton("run", "Guide", "Hi")).out == "1\n"
         assert (await house.baton("run", kept.agent_id, "Hi")).out == "2\n"
 
-    assert [request.agent.instructions for request in house.model.requests] == ["Be brief.", "Be brief."]
+    assert [request.instructions for request in house.model.requests] == ["Be brief.", "Be brief."]
 
 
 async def test_a_session_of_a_new_key_remembers_agent_and_history(tmp_path: Path, agent: str) -> None:

@@ -17,7 +17,7 @@ from tests.support.scripted_model import Gate, calls, fail, say
 from tests.support.server import ServerProcess
 
 from baton import Agent, Client, RemoteFunction, close_connections
-from baton.v1 import event_pb2, item_pb2
+from baton.v1 import error_pb2, event_pb2, item_pb2
 from baton_server.cli.show.event_lines import event_words, known_arms
 from baton_server.cli.show.tail import VOID, TailLines
 from baton_server.core.errors import Reason
@@ -130,6 +130,34 @@ def test_every_arm_of_the_contract_has_words() -> None:
         empty = event_pb2.Event(sequence=1)
         getattr(empty, arm).SetInParent()
         assert event_words(empty)
+
+
+def test_a_decision_says_who_made_it_and_for_how_long() -> None:
+    """And that nobody made one in time."""
+    yes = event_pb2.Decision(call_id="call_1", verdict=event_pb2.VERDICT_APPROVE, always=True, decided_by="ops")
+    no = event_pb2.Decision(
+        call_id="call_1", verdict=event_pb2.VERDICT_REJECT, always_in_session=True, message="Not on a Sunday."
+    )
+    late = error_pb2.Error(reason=error_pb2.ERROR_REASON_APPROVAL_EXPIRED, message="Nobody decided.")
+
+    def words(**fields: Any) -> str:
+        return event_words(event_pb2.Event(approval_decided=event_pb2.ApprovalDecided(**fields)))
+
+    assert words(decision=yes) == "ops approved call_1, and later ones in the turn"
+    assert words(decision=no) == "somebody rejected call_1, and later ones in the session: Not on a Sunday."
+    assert words(decision=no, error=late) == "call_1 is rejected: APPROVAL_EXPIRED: Nobody decided."
+
+
+def test_what_happens_in_a_nested_run_stands_further_to_the_right() -> None:
+    """Its fragments are left out: runs that go on beside one another would write into each other's lines."""
+    inner = event(3, item_done=message("Found:\nit."))
+    inner.event.run_path.append("call_1")
+    fragment = delta("Fou", 0, run_path=["call_1"])
+
+    outer, first, second = written(event(2, item_added=_call("{}")), fragment, inner).splitlines()
+
+    assert outer[22:] == "→ f({})"
+    assert (first[22:], second[22:]) == ("  Guide: Found:", "  it.")
 
 
 def test_nothing_that_is_told_drives_the_terminal() -> None:

@@ -113,7 +113,7 @@ def test_every_way_to_settle_a_call_has_words() -> None:
 
 
 def test_items_of_all_kinds_have_words() -> None:
-    """Thoughts, hosted tools, what was cut off or rejected."""
+    """Thoughts, hosted tools, handoffs, what was cut off or rejected."""
     cut = item_pb2.Message(role=item_pb2.MESSAGE_ROLE_ASSISTANT, content=[item_pb2.ContentPart(text="Hal")])
     rejected = item_pb2.FunctionCall(name="f", arguments_json="{}")
     hosted = item_pb2.HostedItem(type="web_search_call", item_json='{"a":1}')
@@ -122,6 +122,12 @@ def test_items_of_all_kinds_have_words() -> None:
     assert item_words(item_pb2.Item(reasoning=item_pb2.Reasoning(summary=["Hm."]))) == "thought: Hm."
     assert "rejected" in item_words(item_pb2.Item(function_call=rejected, status=item_pb2.ITEM_STATUS_REJECTED))
     assert item_words(item_pb2.Item(hosted=hosted)) == 'web_search_call: {"a":1}'
+    handoff = item_pb2.HandoffCall(tool_name="transfer_to_billing", to_agent="Billing", arguments_json="{}")
+    assert item_words(item_pb2.Item(handoff_call=handoff)) == "→ transfer_to_billing({})"
+    won = item_pb2.HandoffOutput(from_agent="Triage", to_agent="Billing")
+    assert item_words(item_pb2.Item(handoff_output=won)) == "← Triage → Billing"
+    ignored = item_pb2.HandoffOutput(from_agent="Triage")
+    assert "ignored" in item_words(item_pb2.Item(handoff_output=ignored))
     assert "does not know" in item_words(item_pb2.Item())
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from baton.v1 import event_pb2, item_pb2
+from baton.v1 import error_pb2, event_pb2, item_pb2
 from baton_server.cli.talk.transcript import UNFINISHED, VOID, Doing, End, Line, Shown, Text, Transcript
 
 ASSISTANT = item_pb2.MESSAGE_ROLE_ASSISTANT
@@ -58,6 +58,12 @@ def output(
         call_id=call_id, name=name, output=[item_pb2.ContentPart(text=text)], settlement=settlement
     )
     return event(item_added=event_pb2.ItemAdded(item=item_pb2.Item(function_call_output=made)))
+
+
+def nested(part: event_pb2.StreamPart) -> event_pb2.StreamPart:
+    """Put an event into the run of the call call_1."""
+    part.event.run_path.append("call_1")
+    return part
 
 
 def shown(*parts: event_pb2.StreamPart, own_input: bool = True) -> list[Shown]:
@@ -218,6 +224,63 @@ def test_a_lost_worker_is_told() -> None:
 
     assert lines(call(), event(attempt_lost=lost))[1:] == [
         "the worker that had get_weather is lost; the call goes to the next one"
+    ]
+
+
+def test_a_handoff_names_who_goes_on() -> None:
+    """One that was ignored, since another one of its round won, changes nothing and is not shown."""
+    won = item_pb2.HandoffOutput(call_id="call_1", from_agent="Triage", to_agent="Billing")
+    ignored = item_pb2.HandoffOutput(call_id="call_2", from_agent="Triage")
+    outputs = [event(item_added=event_pb2.ItemAdded(item=item_pb2.Item(handoff_output=one))) for one in (ignored, won)]
+    begins, goes_on = (event(agent_changed=event_pb2.AgentChanged(agent=name)) for name in ("Triage", "Billing"))
+
+    assert shown(begins, *outputs, goes_on) == [Line("→ Billing", "call"), Doing("thinking")]
+
+
+def test_what_a_nested_run_does_stands_further_to_the_right() -> None:
+    """Its calls and its whole messages; its fragments and its input are left out, for several may go on at once."""
+    begins = nested(event(agent_changed=event_pb2.AgentChanged(agent="Researcher")))
+    asked = item_pb2.Message(role=item_pb2.MESSAGE_ROLE_USER, content=[item_pb2.ContentPart(text="Find out.")])
+    given = nested(event(item_added=event_pb2.ItemAdded(item=item_pb2.Item(message=asked))))
+    wrote = delta("Found")
+    wrote.delta.run_path.append("call_1")
+
+    found = lines(
+        call("research"),
+        begins,
+        given,
+        nested(call("search", call_id="call_2")),
+        nested(output("two\nlines", call_id="call_2", name="search")),
+        wrote,
+        nested(done("Found:\nit.")),
+        output("Found it.", item_pb2.SETTLEMENT_NESTED_RUN, name="research"),
+    )
+
+    assert found == [
+        "→ research({})",
+        "  → Researcher",
+        "  → search({})",
+        "  ← search: two ↵ lines",
+        "  Found:\n  it.",
+        "← research: Found it.",
+    ]
+
+
+def test_a_decision_is_shown_with_the_name_of_its_call() -> None:
+    """Whoever made it, and where nobody did."""
+    yes = event_pb2.Decision(call_id="call_1", verdict=event_pb2.VERDICT_APPROVE)
+    no = event_pb2.Decision(call_id="call_1", verdict=event_pb2.VERDICT_REJECT)
+    late = error_pb2.Error(reason=error_pb2.ERROR_REASON_APPROVAL_EXPIRED)
+
+    told = [
+        event(approval_decided=event_pb2.ApprovalDecided(decision=decision, error=error))
+        for decision, error in ((yes, None), (no, None), (no, late))
+    ]
+
+    assert lines(call(), *told)[1:] == [
+        "get_weather is allowed",
+        "get_weather is not allowed",
+        "get_weather is not allowed, since nobody decided in time",
     ]
 
 

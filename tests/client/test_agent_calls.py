@@ -40,7 +40,7 @@ async def test_what_cannot_be_kept_is_refused(serve: Serve) -> None:
         await client.update_agent(made.agent_id, Agent(name="Guide", model="demo"))
 
         with pytest.raises(InvalidRequestError) as refused:
-            await client.create_agent(Agent(name=""))
+            await client.create_agent(agent_pb2.Agent(name=""))
         with pytest.raises(StateError) as conflict:
             await client.update_agent(made.agent_id, Agent(name="Guide"), expected_revision=1)
 

@@ -12,7 +12,8 @@ from tests.client.scripted import FakeClock, ScriptedServer, soon
 from tests.client.work import Work
 
 from baton import function_tool
-from baton.connection import Connection
+from baton.hosting.own import Bringing
+from baton.server.connection import Connection
 from baton.v1 import error_pb2, handler_pb2
 
 
@@ -257,8 +258,8 @@ async def test_functions_see_no_variables_of_the_run_that_began_the_stream(serve
     word.set("first run")
     async with asyncio.TaskGroup() as group:
         peer_task = group.create_task(server.attached())
-        async with connection.host.serving([say], None) as hosted:
+        async with connection.host.serving(Bringing(tools=[("Assistant", say)])) as hosted:
             peer = await peer_task
-            await peer.call("say", scope=hosted.scopes[0])
+            await peer.call("say", scope=hosted.scope)
             assert (await peer.settle()).output == "none"
     await connection.close()

@@ -23,8 +23,8 @@ from baton import (
     close_connections,
     set_default_address,
 )
-from baton.connection import Connection
-from baton.retry import Backoff, Timing
+from baton.server.connection import Connection
+from baton.server.retry import Backoff, Timing
 from baton.v1 import agent_pb2, event_pb2, runner_pb2, session_pb2
 from baton_server.core.errors import Reason
 

@@ -7,7 +7,7 @@ from collections import deque
 from hypothesis import given
 from hypothesis import strategies as st
 
-from baton.credit import Credit
+from baton.hosting.credit import Credit
 
 
 def test_credit_gathers_before_it_goes_back() -> None:

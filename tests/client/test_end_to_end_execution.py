@@ -143,7 +143,7 @@ async def test_two_versions_of_a_name_stand_beside_each_other(serve: Serve) -> N
         two = await Runner.run(Agent[None](name="A", tools=[RemoteFunction("greet")]), "Hi")
 
         assert (given(one), given(two)) == (["Hello, Ann"], ["Hi, Ann, in en"])
-        declared = [request.agent.functions[0].parameters_json for request in served.model.requests]
+        declared = [request.tools[0].parameters_json for request in served.model.requests]
         assert ["language" in parameters for parameters in declared] == [False, False, True, True]
 
 

@@ -110,7 +110,7 @@ async def test_a_function_gets_the_context_of_its_run(serve: Serve) -> None:
         assert (context.context, context.tool_name, context.attempt) == (basket, "put", 1)
         assert (context.session_id, context.turn_id) == (result.session_id, result.turn_id)
         assert (context.agent_name, context.tool_arguments) == ("Assistant", '{"thing":"pear"}')
-        (tool,) = served.model.requests[0].agent.functions
+        (tool,) = served.model.requests[0].tools
         assert json.loads(tool.parameters_json)["properties"] == {
             "thing": {"description": "What to put.", "title": "Thing", "type": "string"}
         }

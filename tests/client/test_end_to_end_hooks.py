@@ -42,8 +42,9 @@ __all__ = ["model_server", "serve"]
 def guardrail(trips: bool, seen: list[Any], parallel: bool) -> InputGuardrail:
     """Make a guardrail that notes what it is asked."""
 
-    async def polite(data: HookData[Any], agent: Agent[Any], given: list[Any]) -> GuardrailFunctionOutput:
-        seen.append((agent.name, data.context, [item["content"] for item in given]))
+    async def polite(data: HookData[Any], agent: Agent[Any], given: str | list[Any]) -> GuardrailFunctionOutput:
+        texts = [given] if isinstance(given, str) else [item["content"] for item in given]
+        seen.append((agent.name, data.context, texts))
         return GuardrailFunctionOutput({"words": ["darn"]} if trips else None, trips)
 
     return InputGuardrail(polite, run_in_parallel=parallel)

@@ -16,6 +16,7 @@ from tests.support.scripted_model import calls, say
 from baton import (
     Agent,
     Client,
+    Effect,
     EffectCheckData,
     EffectUnknownError,
     RemoteFunction,
@@ -26,7 +27,6 @@ from baton import (
     ToolCallOutputItem,
     Worker,
 )
-from baton.hooks import Effect
 from baton.v1 import event_pb2, session_pb2
 
 __all__ = ["serve"]

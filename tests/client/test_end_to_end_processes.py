@@ -75,7 +75,7 @@ async def test_a_worker_in_another_process_serves_a_remote_function(serve: Serve
 
         given = [item.output for item in result.new_items if isinstance(item, ToolCallOutputItem)]
         assert given == ["rain in Kyoto, says attempt 1, None"]
-        (function,) = served.model.requests[0].agent.functions
+        (function,) = served.model.requests[0].tools
         assert function.description == "Get the weather of a city."
         process.send_signal(signal.SIGTERM)
         assert await ended(process) == (0, "", "")

@@ -350,8 +350,8 @@ async def test_functions_that_run_long_hold_up_no_hook(hooked: Hooked) -> None:
 def test_mistakes_in_hooks_are_named() -> None:
     """Where the program makes them."""
     worker = Worker()
-    with pytest.raises(ValueError, match="lifecycle, not 'output_guardrail'"):
-        worker.hook("output_guardrail")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="session_store, not 'effect_check'"):
+        worker.hook("effect_check")  # type: ignore[arg-type]
     worker.hook("input_guardrail", name="a")(lambda data: True)
     with pytest.raises(ValueError, match="hook 'a' of the kind 'input_guardrail' already"):
         worker.hook("input_guardrail", name="a")(lambda data: True)

@@ -19,7 +19,7 @@ from tests.client.test_attachment import cancelling
 from tests.client.work import Work, ended, verdict
 
 from baton import JournalError, Worker
-from baton.journal import Journal, Told
+from baton.hosting.journal import Journal, Told
 from baton.v1 import handler_pb2
 
 Begin = Callable[[], "Life"]

@@ -12,9 +12,9 @@ from tests.client.scripted import FakeClock, ScriptedServer, soon
 from tests.client.work import Work
 
 from baton import BatonProtocolError, HandlerRefusedError
-from baton.frames import SLICE_BYTES
-from baton.link import Link
-from baton.v1 import error_pb2, handler_pb2
+from baton.hosting.frames import SLICE_BYTES
+from baton.hosting.link import Link
+from baton.v1 import error_pb2, event_pb2, handler_pb2
 
 
 async def test_large_results_travel_in_slices(server: ScriptedServer, worker: Work) -> None:
@@ -193,6 +193,23 @@ async def test_who_holds_something_is_back_within_the_grace(
     peer = await worker.begin(server, registration_grace=grace)
     await peer.call("slow")
     await soon(worker.entered.wait())
+
+    for _ in range(8):
+        peer.end(grpc.StatusCode.UNAVAILABLE)
+        peer = await server.peer()
+
+    assert [high for _low, high in clock.asked] == [0.2, 0.5, 1.0, 2.0, 3.0, 3.0, 3.0, 3.0]
+
+
+async def test_who_serves_hooks_is_back_within_the_grace(
+    server: ScriptedServer, clock: FakeClock, worker: Work
+) -> None:
+    """Holding nothing as well: turns wait for its answers, and a server that was restarted for no longer than that."""
+    guardrail = handler_pb2.HandlerSpec(kind=event_pb2.HANDLER_KIND_INPUT_GUARDRAIL, name="polite")
+    registering = asyncio.create_task(worker.attachment.register([guardrail]))
+    worker.attachment.start()
+    peer = await server.attached(registration_grace=duration_pb2.Duration(seconds=6))
+    await soon(registering)
 
     for _ in range(8):
         peer.end(grpc.StatusCode.UNAVAILABLE)

@@ -13,7 +13,14 @@ import pytest
 from pydantic import BaseModel
 
 from baton import FunctionError, ToolOutputFileContent, ToolOutputImage, ToolOutputText
-from baton.outputs import MAX_CRASH_BYTES, MAX_RESULT_BYTES, payload_bytes, result_of, result_of_error, within_limit
+from baton.hosting.outputs import (
+    MAX_CRASH_BYTES,
+    MAX_RESULT_BYTES,
+    payload_bytes,
+    result_of,
+    result_of_error,
+    within_limit,
+)
 from baton.v1 import handler_pb2, item_pb2
 
 

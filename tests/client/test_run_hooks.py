@@ -29,7 +29,7 @@ from baton import (
     function_tool,
     input_guardrail,
 )
-from baton.v1 import agent_pb2, error_pb2, event_pb2, run_config_pb2, runner_pb2, session_pb2
+from baton.v1 import agent_pb2, error_pb2, event_pb2, runner_pb2
 
 GUARDRAIL = event_pb2.HANDLER_KIND_INPUT_GUARDRAIL
 FILTER = event_pb2.HANDLER_KIND_MODEL_INPUT_FILTER
@@ -67,7 +67,7 @@ async def test_hooks_elsewhere_are_named(server: ScriptedServer) -> None:
     assert [one.hook.name for one in written.model_input_filters] == ["trim", "redact"]
     assert [(one.hook.name, list(one.moments)) for one in written.lifecycle_hooks] == [
         ("audit", []),
-        ("bill", [run_config_pb2.LIFECYCLE_MOMENT_MODEL_END]),
+        ("bill", [agent_pb2.LIFECYCLE_MOMENT_MODEL_END]),
     ]
     assert list(written.scopes) == ["svc"] and server.handlers.peers.empty()
 
@@ -78,7 +78,7 @@ async def test_hooks_of_this_process_are_hosted_while_the_run_goes_on(server: Sc
     basket = object()
 
     @input_guardrail(name="Numbers?", run_in_parallel=False)
-    async def check(ctx: Any, its_agent: Agent[Any], input: list[Any]) -> GuardrailFunctionOutput:
+    async def check(ctx: Any, its_agent: Agent[Any], input: Any) -> GuardrailFunctionOutput:
         seen.append(("guardrail", ctx.context, its_agent.name, input))
         return GuardrailFunctionOutput(None, False)
 
@@ -106,7 +106,7 @@ async def test_hooks_of_this_process_are_hosted_while_the_run_goes_on(server: Sc
     (guardrail,) = request.agent.input_guardrails
     assert (guardrail.name, guardrail.hook.name, guardrail.blocking) == ("Numbers?", "Numbers_", True)
     assert seen[:3] == [
-        ("guardrail", basket, "Assistant", INPUT["input"]),
+        ("guardrail", basket, "Assistant", INPUT["input"][0]["content"]),
         ("filter", basket, "Assistant", None),
         ("agent_end", basket, "Assistant", {"output": "Done."}),
     ]
@@ -129,7 +129,7 @@ async def test_runs_at_once_keep_to_their_own_hooks(server: ScriptedServer) -> N
 
     async def on_run(request: runner_pb2.RunRequest) -> runner_pb2.RunResponse:
         await all_of_them.wait()
-        peer = next(one for one in peers if request.run_config.scopes[0] in one.hello.scopes)
+        peer = next(one for one in peers if set(request.run_config.scopes) & set(one.hello.scopes))
         async with reading:
             await peer.ask(GUARDRAIL, request.agent.input_guardrails[0].hook.name, INPUT)
             told[request.agent.name] = json.loads((await peer.answer()).answer_json)["info"]
@@ -147,7 +147,7 @@ async def test_runs_at_once_keep_to_their_own_hooks(server: ScriptedServer) -> N
 
 
 async def test_guardrails_of_one_name_in_a_run_are_told_apart(server: ScriptedServer) -> None:
-    """Each is served under a name of its own; what is shown is what they are called."""
+    """Each is served, and shown, under a name of its own."""
     one, two = (InputGuardrail(lambda ctx, agent, input: GuardrailFunctionOutput(None, False), "same") for _ in "ab")
 
     async def run(peer: Peer, request: runner_pb2.RunRequest) -> None:
@@ -158,14 +158,14 @@ async def test_guardrails_of_one_name_in_a_run_are_told_apart(server: ScriptedSe
 
     assert [(given.name, given.hook.name) for given in request.agent.input_guardrails] == [
         ("same", "same"),
-        ("same", "same_2"),
+        ("same (2)", "same_2"),
     ]
     assert request.run_config.input_guardrails[0].hook.name == "same"
 
 
 @pytest.mark.parametrize("streamed", [False, True])
 async def test_a_tripped_guardrail_raises_with_its_reasons(server: ScriptedServer, streamed: bool) -> None:
-    """The exception of that name, with the guardrail and what it said, which the log has."""
+    """The exception of that name, with the guardrail and what it said."""
 
     @input_guardrail
     async def no_numbers(ctx: Any, agent: Any, input: Any) -> GuardrailFunctionOutput:
@@ -175,10 +175,13 @@ async def test_a_tripped_guardrail_raises_with_its_reasons(server: ScriptedServe
     response.turn.status = event_pb2.TURN_STATUS_FAILED
     response.turn.error.reason = error_pb2.ERROR_REASON_INPUT_GUARDRAIL_TRIPPED
     response.turn.error.metadata["guardrail"] = "no_numbers"
-    response.turn.first_sequence, response.turn.last_sequence = 3, 9
-    tripped = event_pb2.GuardrailTripped(name="no_numbers", info_json='{"found":"555"}')
-    events = [event_pb2.Event(sequence=8, guardrail_tripped=tripped)]
-    server.sessions.answers = {"ListEvents": lambda _request: session_pb2.ListEventsResponse(events=events)}
+    response.guardrail_results.add(
+        name="no_numbers",
+        stage=event_pb2.GUARDRAIL_STAGE_INPUT,
+        verdict=event_pb2.GUARDRAIL_VERDICT_TRIPPED,
+        agent="Assistant",
+        info_json='{"found":"555"}',
+    )
     server.runner.on_run = answering(response)
 
     async def on_stream(_request: Any) -> Any:
@@ -204,8 +207,6 @@ async def test_a_tripped_guardrail_raises_with_its_reasons(server: ScriptedServe
     assert error.guardrail_result is not None
     assert error.guardrail_result.guardrail is no_numbers
     assert error.guardrail_result.output == GuardrailFunctionOutput({"found": "555"}, True)
-    (request,) = server.sessions.requests
-    assert (request.session_id, request.turn_id, request.after_sequence) == ("sess_1", "turn_1", 2)
 
 
 async def test_a_function_that_took_too_long_names_itself(server: ScriptedServer) -> None:
@@ -301,8 +302,8 @@ def test_options_of_functions_are_checked(wrong: dict[str, Any], says: str) -> N
 
 def test_unknown_options_of_functions_are_refused_by_name() -> None:
     """All of them, also beside known ones."""
-    with pytest.raises(TypeError, match="function_tool does not support needs_approval, retries"):
-        function_tool(timeout=1.0, needs_approval=True, retries=3)  # type: ignore[call-overload]
+    with pytest.raises(TypeError, match="function_tool does not support docstring_style, retries"):
+        function_tool(timeout=1.0, docstring_style="google", retries=3)  # type: ignore[call-overload]
 
 
 # --- small makers -------------------------------------------------------------------------------------------

@@ -71,7 +71,7 @@ async def test_a_function_runs_here_and_its_result_reaches_the_server(server: Sc
     """The run looks into this process's own scope, in which the function is registered before it begins."""
 
     async def run(request: runner_pb2.RunRequest) -> runner_pb2.RunResponse:
-        (scope,) = request.run_config.scopes
+        scope = request.run_config.scopes[1]
         await peer.call("get_weather", {"city": "Kyoto"}, scope=scope)
         result = await peer.settle()
         return answer(call("get_weather"), output(result.output), message("It rains."), text="It rains.")
@@ -92,7 +92,8 @@ async def test_a_function_runs_here_and_its_result_reaches_the_server(server: Sc
     assert told["output"] == "rain in Kyoto"
     tool = server.runner.requests[0].agent.tools[0].function
     assert (tool.description, tool.strict) == ("Tell the weather.", True)
-    assert list(peer.hello.scopes) == list(server.runner.requests[0].run_config.scopes)
+    own, shared = server.runner.requests[0].run_config.scopes
+    assert list(peer.hello.scopes) == [shared] and own != shared
 
 
 async def test_a_second_run_uses_the_stream_that_is_there(server: ScriptedServer) -> None:
@@ -134,7 +135,7 @@ async def test_functions_of_one_name_do_not_collide(server: ScriptedServer) -> N
 
     async def run(request: runner_pb2.RunRequest) -> runner_pb2.RunResponse:
         await both.wait()
-        (scope,) = request.run_config.scopes
+        scope = request.run_config.scopes[1]
         peer = next(peer for peer in peers.values() if scope in peer.hello.scopes)
         await peer.call("say", scope=scope, call_id=f"call_{request.text}")
         return answer(text=(await peer.settle()).output)
@@ -198,7 +199,7 @@ async def test_rejected_items_are_no_run_items(server: ScriptedServer) -> None:
     with pytest.raises(baton.ModelBehaviorError) as caught:
         await Runner.run(AGENT, "Hi")
 
-    assert caught.value.run_data is not None and caught.value.run_data.new_items == ()
+    assert caught.value.run_data is not None and caught.value.run_data.new_items == []
 
 
 async def test_unserved_functions_are_named(server: ScriptedServer) -> None:
@@ -300,14 +301,19 @@ async def test_a_cancelled_caller_cancels_the_turn(server: ScriptedServer) -> No
 
 async def test_what_no_run_takes_is_refused_by_name(server: ScriptedServer) -> None:
     """Options of other versions and foreign memories never pass silently."""
-    with pytest.raises(TypeError, match="hooks, previous_response_id"):
-        await Runner.run(AGENT, "Hi", hooks=None, previous_response_id=None)  # type: ignore[call-arg]
-    with pytest.raises(TypeError, match="output_guardrails"):
-        await Runner.run(AGENT, "Hi", run_config={"output_guardrails": []})
-    with pytest.raises(TypeError, match="session must be"):
-        await Runner.run(AGENT, "Hi", session=object())  # type: ignore[arg-type]
-    with pytest.raises(baton.UserError, match="get_weather"):
-        await Runner.run(AGENT.clone(tools=[get_weather, get_weather]), "Hi")
+    with pytest.raises(TypeError, match="model, tools"):
+        await Runner.run(AGENT, "Hi", model="x", tools=[])  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="sandbox"):
+        await Runner.run(AGENT, "Hi", run_config={"sandbox": None})
+    with pytest.raises(TypeError, match="it has no get_items"):
+        await Runner.run(AGENT, "Hi", session=object())
+    with pytest.raises(TypeError, match="AgentHooks belong on an agent"):
+        await Runner.run(AGENT, "Hi", hooks=baton.AgentHooks())  # type: ignore[typeddict-item]
+    with pytest.raises(TypeError, match="max_turns must be a whole number or None, not '3'"):
+        await Runner.run(AGENT, "Hi", max_turns="3")  # type: ignore[typeddict-item]
+    with pytest.raises(TypeError, match="input must be a text, a list of items or a RunState, not int"):
+        await Runner.run(AGENT, 3)  # type: ignore[arg-type]
+    assert server.runner.requests == []
 
 
 async def test_items_of_the_openai_package_are_taken_as_input(server: ScriptedServer) -> None:

@@ -12,8 +12,8 @@ import pytest
 from pydantic import BaseModel, Field
 
 from baton import FunctionError, FunctionTool, RunContext, RunContextWrapper, UserError, function_tool
-from baton.schema import function_schema
-from baton.strict import strict_schema
+from baton.agents.schema import function_schema
+from baton.agents.strict import strict_schema
 
 
 class Color(Enum):
@@ -232,8 +232,8 @@ def test_names_and_descriptions_can_be_overridden() -> None:
 
 def test_options_that_are_not_there_are_refused_by_name() -> None:
     """Nothing is accepted and ignored."""
-    with pytest.raises(TypeError, match="failure_error_function, is_enabled"):
-        function_tool(failure_error_function=None, is_enabled=True)  # type: ignore[call-overload]
+    with pytest.raises(TypeError, match="docstring_style, use_docstring_info"):
+        function_tool(docstring_style="google", use_docstring_info=True)  # type: ignore[call-overload]
 
 
 async def test_arguments_become_the_functions_own() -> None:

@@ -86,6 +86,7 @@ async def test_a_limit_takes_the_newest_and_still_knows_their_calls(server: Scri
 
     assert [item.get("call_id") for item in items] == ["fc_1", None]
     assert await Session("user-7").get_items(limit=0) == []
+    assert await soon(Session("user-7", session_settings={"limit": 2}).get_items()) == items
 
 
 async def test_a_session_that_is_not_there_is_empty(server: ScriptedServer) -> None:

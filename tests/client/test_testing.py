@@ -258,12 +258,12 @@ async def test_a_guardrail_is_asked() -> None:
     @input_guardrail
     def check(ctx: Any, agent: Any, input: Any) -> GuardrailFunctionOutput:
         seen.append((ctx.context, agent.name, input))
-        return GuardrailFunctionOutput({"why": "number"}, "555" in input[0]["content"])
+        return GuardrailFunctionOutput({"why": "number"}, "555" in input)
 
     outcome = await ask_guardrail(check, "555", agent=Agent(name="A"), context="mine")
 
     assert (outcome.kind, outcome.answer) == ("answer", {"tripped": True, "info": {"why": "number"}})
-    assert seen == [("mine", "A", [{"role": "user", "content": "555"}])]
+    assert seen == [("mine", "A", "555")]
     with pytest.raises(TypeError, match="'there' is served elsewhere"):
         await ask_guardrail(InputGuardrail(RemoteHook("there")), "555")
 

@@ -239,7 +239,7 @@ class ServerThread:
         self.streams += 1
 
     async def _run(self, request: runner_pb2.RunRequest) -> runner_pb2.RunResponse:
-        await self.peer.call("where", scope=request.run_config.scopes[0], call_id=request.request_id)
+        await self.peer.call("where", scope=request.run_config.scopes[1], call_id=request.request_id)
         result = await self.peer.settle()
         return answer(text=f"{result.output} {request.run_config.tracing.workflow_name}")
 

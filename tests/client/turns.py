@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from baton.v1 import event_pb2, item_pb2, runner_pb2
+from baton.v1 import error_pb2, event_pb2, item_pb2, runner_pb2
 
 
 def message(text: str, number: int = 1, **fields: Any) -> item_pb2.Item:
@@ -47,6 +48,66 @@ def output(text: str, number: int = 1) -> item_pb2.Item:
             call_id=f"call_{number}", output=[item_pb2.ContentPart(text=text)]
         ),
     )
+
+
+def handoff(number: int = 1, to_agent: str = "Billing", **fields: Any) -> item_pb2.Item:
+    """Make the call of a handoff from "Assistant"; the model's id of it is `fh_<number>`, ours `hand_<number>`."""
+    called = item_pb2.HandoffCall(
+        call_id=f"hand_{number}",
+        tool_name=f"transfer_to_{to_agent.lower()}",
+        to_agent=to_agent,
+        model_call_id=f"fh_{number}",
+    )
+    return item_pb2.Item(item_id=f"item_h{number}", agent="Assistant", handoff_call=called, **fields)
+
+
+def handed(number: int = 1, to_agent: str = "Billing") -> item_pb2.Item:
+    """Make the output of a handoff; `to_agent` empty: it was ignored."""
+    gave = item_pb2.HandoffOutput(
+        call_id=f"hand_{number}", from_agent="Assistant", to_agent=to_agent, output=to_agent or "ignored"
+    )
+    return item_pb2.Item(item_id=f"item_ho{number}", agent="Assistant", handoff_output=gave)
+
+
+def undecided(name: str = "get_weather", number: int = 1, **fields: Any) -> event_pb2.RequiredAction:
+    """Make a call that waits for a decision."""
+    fields = {"session_id": "sess_1", "turn_id": "turn_1", "agent": "Assistant", "arguments_json": "{}", **fields}
+    return event_pb2.RequiredAction(
+        call_id=f"call_{number}",
+        name=name,
+        state=event_pb2.REQUIRED_ACTION_STATE_AWAITING_DECISION,
+        approval=event_pb2.ApprovalBinding(arguments_digest=f"args_{number}", definition_digest="def"),
+        **fields,
+    )
+
+
+def waiting(*items: item_pb2.Item, actions: Sequence[event_pb2.RequiredAction], sequence: int = 7) -> Any:
+    """Make the answer of a run that waits for decisions."""
+    turn = event_pb2.Turn(
+        turn_id="turn_1",
+        session_id="sess_1",
+        status=event_pb2.TURN_STATUS_WAITING,
+        agent="Assistant",
+        last_agent="Assistant",
+        rounds=1,
+        usage=item_pb2.Usage(requests=1, input_tokens=10),
+        last_sequence=sequence,
+    )
+    return runner_pb2.RunResponse(session_id="sess_1", turn=turn, new_items=items, required_actions=actions)
+
+
+def failed(reason: error_pb2.ErrorReason.ValueType, *items: item_pb2.Item, rounds: int = 1, **metadata: str) -> Any:
+    """Make the answer of a run that failed."""
+    made = answer(*items)
+    made.turn.ClearField("output")
+    made.turn.status = event_pb2.TURN_STATUS_FAILED
+    made.turn.rounds = rounds
+    made.turn.error.CopyFrom(error_pb2.Error(reason=reason, message="It failed.", metadata=metadata))
+    made.round_usage.extend(
+        runner_pb2.RoundUsage(round=number, response_id=f"resp_{number}", usage=item_pb2.Usage(requests=1))
+        for number in range(1, rounds + 1)
+    )
+    return made
 
 
 def answer(*items: item_pb2.Item, text: str = "Done.", **fields: Any) -> runner_pb2.RunResponse:

@@ -9,10 +9,10 @@ from typing import Any
 from tests.client.scripted import FakeClock, Peer, ScriptedServer, soon
 
 from baton import RunContext, function_tool
-from baton.attachment import Attachment, Options
-from baton.connection import Connection
-from baton.held import Handler
-from baton.tools import FunctionTool
+from baton.agents.tools import FunctionTool
+from baton.hosting.attachment import Attachment, Options
+from baton.hosting.held import Handler
+from baton.server.connection import Connection
 from baton.v1 import handler_pb2
 
 

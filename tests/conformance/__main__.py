@@ -20,19 +20,26 @@ it, against a scripted model, and prints for each scenario one line of JSON:
 
     {"name": NAME, "differences": [LINE, ...], "got": {...}}
 
-`differences` says where Baton departs from the reference, the Agents SDK's own Runner; what the
-client has no option for is a line "not supported: WORD", and the scenario is not run. `got` is
-what Baton did, in the form of the scenario's "expect".
+`differences` says where Baton departs from the reference, the Agents SDK's own Runner; a word that
+nobody knows is one too, and the scenario is not run. `got` is what Baton did, in the form of the
+scenario's "expect".
 """
 
 FORM = """\
 A FILE is a list of scenarios, each with
   name, about   its name, and in a sentence what it shows
-  agents        by key; the first is the start: name, instructions, tools (names), model_settings
-  tools         functions: name, description, parameters, strict, and what the handler does:
-                {"sleep_ms": N} first, then {"return": TEXT}, {"return_argument": NAME} or {"raise": TEXT}
+  agents        by key; the first is the start: name, instructions, handoff_description, model_settings,
+                tools (names), handoffs (keys, or agent, tool_name, tool_description, input_filter,
+                nest_history, enabled), agent_tools (agent, name, description), output (name, schema),
+                tool_use_behavior, reset_tool_choice, input_guardrails, output_guardrails (name, trips, ...)
+  tools         functions: name, description, parameters, strict, enabled, needs_approval, timeout_seconds,
+                timeout_behavior, defer_loading, on_failure, input_guardrails, output_guardrails, and what
+                the handler does: {"sleep_ms": N} first, then {"return": TEXT}, {"return_argument": NAME} or
+                {"raise": TEXT}; or {"type": "tool_search"}
   model         what the model answers, in order: the steps of tests/modelserver
-  runs          one after another: input, max_turns (null: no limit), memory (session, input_list), config
+  runs          one after another: input, agent (a key), from_last_agent, max_turns (null: no limit),
+                memory (session, input_list, conversation, previous_response), error_handlers, decisions
+                (at each pause: call_id, approve, always, message), config (RunConfig's own names)
   overlap       count how many handlers ran at once at the most
   expect        what the reference did
 

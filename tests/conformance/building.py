@@ -1,4 +1,4 @@
-"""Makes agents and functions of this process out of a scenario's declarations."""
+"""Makes what a scenario declares out of the client's own parts: agents, functions of this process, and callbacks."""
 
 from __future__ import annotations
 
@@ -7,12 +7,90 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
-from baton import Agent, FunctionError, FunctionTool, ModelSettings, RunContext
-from baton.tools import Invoke
+from baton import (
+    Agent,
+    AgentOutputSchemaBase,
+    CallModelData,
+    FunctionError,
+    FunctionTool,
+    GuardrailFunctionOutput,
+    InputGuardrail,
+    ModelInputData,
+    ModelSettings,
+    OutputGuardrail,
+    RunConfig,
+    RunContext,
+    RunErrorHandlerResult,
+    SessionSettings,
+    ToolExecutionConfig,
+    ToolGuardrailFunctionOutput,
+    ToolInputGuardrail,
+    ToolOutputGuardrail,
+    ToolSearchTool,
+    handoff,
+    handoff_filters,
+)
+from baton.agents.tools import Invoke
 from tests.conformance.compare import Json
 
 NOTHING: Json = {"type": "object", "properties": {}, "required": [], "additionalProperties": False}
 """Parameters of a function that declares none."""
+
+FILTERS = {"remove_all_tools": handoff_filters.remove_all_tools}
+"""Filters of handoffs, by the scenario's words."""
+
+OF_AGENTS = frozenset(
+    {
+        "name",
+        "instructions",
+        "handoff_description",
+        "model_settings",
+        "tools",
+        "tool_use_behavior",
+        "reset_tool_choice",
+        "output",
+        "input_guardrails",
+        "output_guardrails",
+        "handoffs",
+        "agent_tools",
+    }
+)
+OF_TOOLS = frozenset(
+    {
+        "name",
+        "description",
+        "parameters",
+        "strict",
+        "enabled",
+        "needs_approval",
+        "timeout_seconds",
+        "timeout_behavior",
+        "defer_loading",
+        "does",
+        "on_failure",
+        "input_guardrails",
+        "output_guardrails",
+    }
+)
+OF_CONFIGS = frozenset(
+    {
+        "model_settings",
+        "tool_execution",
+        "session_settings",
+        "handoff_input_filter",
+        "nest_handoff_history",
+        "reasoning_item_id_policy",
+        "tool_not_found_behavior",
+        "tool_name_collision_policy",
+        "input_guardrails",
+        "output_guardrails",
+        "keep_last_items",
+        "append_instructions",
+        "session_keep_history",
+        "tool_error_messages",
+    }
+)
+"""Words of a scenario that are known here; another one is an error, so that nothing is left out in silence."""
 
 
 @dataclass(slots=True)
@@ -28,29 +106,135 @@ class AsTheScenarioSays(Exception):
     """What a function raises unexpectedly: its text is not for the model."""
 
 
+class JsonSchemaOutput(AgentOutputSchemaBase):
+    """An output type that is given as JSON Schema."""
+
+    def __init__(self, name: str, schema: Json) -> None:
+        self._name, self._schema = name, schema
+
+    def is_plain_text(self) -> bool:
+        """Say that it is none."""
+        return False
+
+    def name(self) -> str:
+        """Say its name."""
+        return self._name
+
+    def json_schema(self) -> Json:
+        """Give the schema."""
+        return self._schema
+
+    def is_strict_json_schema(self) -> bool:
+        """Say that the model must keep to it."""
+        return True
+
+    def validate_json(self, json_str: str) -> Any:
+        """Read a value; the server has checked it."""
+        return json.loads(json_str)
+
+
+# -- agents ----------------------------------------------------------------------------------------
+
+
 def make_agents(scenario: Json, log: Log, model: str) -> dict[str, Agent[Any]]:
     """Make a scenario's agents by their keys; all ask `model`."""
-    tools = {tool["name"]: _tool(tool, log) for tool in scenario.get("tools", [])}
-    return {
-        key: Agent(
-            name=declared["name"],
-            instructions=declared.get("instructions"),
-            model=model,
-            model_settings=ModelSettings(**declared.get("model_settings", {})),
-            tools=[tools[name] for name in declared.get("tools", [])],
-        )
-        for key, declared in scenario["agents"].items()
-    }
+    tools = {tool.get("name", "tool_search"): _tool(tool, log) for tool in scenario.get("tools", [])}
+    made = {key: _agent(declared, tools, model) for key, declared in scenario["agents"].items()}
+    for key, declared in scenario["agents"].items():
+        made[key].handoffs.extend(_handoff(one, made) for one in declared.get("handoffs", []))
+        nested = [
+            made[one["agent"]].as_tool(tool_name=one["name"], tool_description=one["description"])
+            for one in declared.get("agent_tools", [])
+        ]
+        made[key].tools = [*made[key].tools, *nested]
+    return made
 
 
-def _tool(declared: Json, log: Log) -> FunctionTool:
+def _agent(declared: Json, tools: Json, model: str) -> Agent[Any]:
+    _known(declared, OF_AGENTS)
+    output = declared.get("output")
+    return Agent(
+        name=declared["name"],
+        instructions=declared.get("instructions"),
+        handoff_description=declared.get("handoff_description"),
+        model=model,
+        model_settings=ModelSettings(**declared.get("model_settings", {})),
+        tools=[tools[name] for name in declared.get("tools", [])],
+        output_type=None if output is None else JsonSchemaOutput(output["name"], output["schema"]),
+        tool_use_behavior=declared.get("tool_use_behavior", "run_llm_again"),
+        reset_tool_choice=declared.get("reset_tool_choice", True),
+        input_guardrails=[_input_guardrail(one) for one in declared.get("input_guardrails", [])],
+        output_guardrails=[_output_guardrail(one) for one in declared.get("output_guardrails", [])],
+    )
+
+
+def _handoff(declared: Json | str, agents: dict[str, Agent[Any]]) -> Any:
+    if isinstance(declared, str):
+        return agents[declared]
+    return handoff(
+        agents[declared["agent"]],
+        tool_name_override=declared.get("tool_name"),
+        tool_description_override=declared.get("tool_description"),
+        input_filter=FILTERS[declared["input_filter"]] if "input_filter" in declared else None,
+        nest_handoff_history=declared.get("nest_history"),
+        is_enabled=declared.get("enabled", True),
+    )
+
+
+def _input_guardrail(declared: Json) -> InputGuardrail[Any]:
+    async def check(_context: Any, _agent: Any, _given: Any) -> GuardrailFunctionOutput:
+        return GuardrailFunctionOutput(declared.get("info"), declared.get("trips", False))
+
+    return InputGuardrail(check, name=declared["name"], run_in_parallel=not declared.get("blocking", False))
+
+
+def _output_guardrail(declared: Json) -> OutputGuardrail[Any]:
+    async def check(_context: Any, _agent: Any, _given: Any) -> GuardrailFunctionOutput:
+        return GuardrailFunctionOutput(declared.get("info"), declared.get("trips", False))
+
+    return OutputGuardrail(check, name=declared["name"])
+
+
+# -- functions -------------------------------------------------------------------------------------
+
+
+def _tool(declared: Json, log: Log) -> FunctionTool | ToolSearchTool:
+    if declared.get("type") == "tool_search":
+        return ToolSearchTool()
+    _known(declared, OF_TOOLS)
+    raises = {"failure_error_function": None} if declared.get("on_failure") == "raise" else {}
     return FunctionTool(
         name=declared["name"],
         description=declared.get("description", ""),
         params_json_schema=declared.get("parameters", NOTHING),
         on_invoke_tool=_handler(declared, log),
         strict_json_schema=declared.get("strict", True),
+        is_enabled=declared.get("enabled", True),
+        needs_approval=declared.get("needs_approval", False),
+        timeout_seconds=declared.get("timeout_seconds"),
+        timeout_behavior=declared.get("timeout_behavior", "error_as_result"),
+        defer_loading=declared.get("defer_loading", False),
+        tool_input_guardrails=[
+            ToolInputGuardrail(_verdict(one), name=one["name"]) for one in declared.get("input_guardrails", [])
+        ],
+        tool_output_guardrails=[
+            ToolOutputGuardrail(_verdict(one), name=one["name"]) for one in declared.get("output_guardrails", [])
+        ],
+        **raises,
     )
+
+
+def _verdict(declared: Json) -> Any:
+    def check(_data: Any) -> ToolGuardrailFunctionOutput:
+        match declared["does"]:
+            case "allow":
+                return ToolGuardrailFunctionOutput.allow(output_info=declared.get("info"))
+            case "reject":
+                return ToolGuardrailFunctionOutput.reject_content(declared["message"], output_info=declared.get("info"))
+            case _:
+                return ToolGuardrailFunctionOutput.raise_exception(output_info=declared.get("info"))
+
+    return check
 
 
 def _handler(declared: Json, log: Log) -> Invoke:
@@ -79,3 +263,74 @@ def _outcome(does: Json, arguments: Json) -> Any:
     if "return_argument" in does:
         return str(arguments[does["return_argument"]])
     return does["return"]
+
+
+# -- a run -----------------------------------------------------------------------------------------
+
+
+def make_config(declared: Json) -> RunConfig:
+    """Make the options of a run, its callbacks functions of this process."""
+    _known(declared, OF_CONFIGS)
+    plain = (
+        "nest_handoff_history",
+        "reasoning_item_id_policy",
+        "tool_not_found_behavior",
+        "tool_name_collision_policy",
+    )
+    options: Json = {word: declared[word] for word in plain if word in declared}
+    for word, make in (
+        ("model_settings", ModelSettings),
+        ("tool_execution", ToolExecutionConfig),
+        ("session_settings", SessionSettings),
+    ):
+        if word in declared:
+            options[word] = make(**declared[word])
+    if "handoff_input_filter" in declared:
+        options["handoff_input_filter"] = FILTERS[declared["handoff_input_filter"]]
+    if "input_guardrails" in declared:
+        options["input_guardrails"] = [_input_guardrail(one) for one in declared["input_guardrails"]]
+    if "output_guardrails" in declared:
+        options["output_guardrails"] = [_output_guardrail(one) for one in declared["output_guardrails"]]
+    if "keep_last_items" in declared:
+        options["call_model_input_filter"] = _keeping(declared["keep_last_items"])
+    if "append_instructions" in declared:
+        options["call_model_input_filter"] = _telling(declared["append_instructions"])
+    if "session_keep_history" in declared:
+        count = declared["session_keep_history"]
+        options["session_input_callback"] = lambda history, new: (history[-count:] if count else []) + new
+    if "tool_error_messages" in declared:
+        messages: Json = declared["tool_error_messages"]
+        options["tool_error_formatter"] = lambda given: messages.get(given.kind)
+    return RunConfig(**options)
+
+
+def make_handlers(declared: Json) -> Json:
+    """Make the error handlers of a run, by kind."""
+
+    def handler(given: Json) -> Any:
+        return lambda _data: RunErrorHandlerResult(
+            final_output=given["final_output"], include_in_history=given.get("include_in_history", True)
+        )
+
+    return {kind: handler(given) for kind, given in declared.items()}
+
+
+def _keeping(count: int) -> Any:
+    def keep(data: CallModelData[Any]) -> ModelInputData:
+        return ModelInputData(input=data.model_data.input[-count:], instructions=data.model_data.instructions)
+
+    return keep
+
+
+def _telling(words: str) -> Any:
+    def tell(data: CallModelData[Any]) -> ModelInputData:
+        told = (data.model_data.instructions or "") + words
+        return ModelInputData(input=data.model_data.input, instructions=told)
+
+    return tell
+
+
+def _known(declared: Json, words: frozenset[str]) -> None:
+    unknown = sorted(set(declared) - words)
+    if unknown:
+        raise ValueError(f"not supported: {', '.join(unknown)}")

@@ -1,7 +1,8 @@
 """Runs one scenario through the client, and tells what came of it in the form of its "expect".
 
-    {"runs": [{"outcome": "completed" | "error", "error": NAME, "final_output": ..., "last_agent": NAME,
-               "new_items": [...], "usage": {...}, "stream": [...]}, ...],
+    {"runs": [{"outcome": "completed" | "interrupted" | "error", "error": NAME, "guardrail": NAME,
+               "final_output": ..., "last_agent": NAME, "new_items": [...], "usage": {...},
+               "interruptions": [[...]], "stream": [...]}, ...],
      "requests": [...], "functions_called": [...], "most_at_once": N}
 
 Keys are there only where they have something to say; `stream` only of the streamed rpc.
@@ -20,23 +21,28 @@ import aiohttp
 from baton import (
     Agent,
     AgentsException,
+    HandoffCallItem,
+    HandoffOutputItem,
     ItemHelpers,
     MessageOutputItem,
+    ModelAuthenticationError,
+    ModelNotFoundError,
+    ModelRateLimitedError,
     ModelRequestInvalidError,
-    ModelSettings,
-    RunConfig,
+    ModelUnavailableError,
     RunItem,
     Runner,
     RunResult,
     RunResultStreaming,
+    RunState,
     Session,
     StreamEvent,
+    ToolApprovalItem,
     ToolCallItem,
     ToolCallOutputItem,
 )
-from tests.conformance.building import Log, make_agents
+from tests.conformance.building import Log, make_agents, make_config, make_handlers
 from tests.conformance.compare import Json, differences
-from tests.conformance.support import unsupported
 
 Rpc = Literal["run", "run_streamed"]
 
@@ -46,7 +52,13 @@ PATIENCE_S = 30.0
 SAYS_NO_BEHAVIOUR = frozenset({"stream", "prompt_cache_key", "extra_headers"})
 """Fields of a request to the model that are each implementation's own affair."""
 
-REFERENCE_NAMES: dict[type[AgentsException], str] = {ModelRequestInvalidError: "BadRequestError"}
+REFERENCE_NAMES: dict[type[AgentsException], str] = {
+    ModelAuthenticationError: "AuthenticationError",
+    ModelNotFoundError: "NotFoundError",
+    ModelRateLimitedError: "RateLimitError",
+    ModelRequestInvalidError: "BadRequestError",
+    ModelUnavailableError: "InternalServerError",
+}
 """What the reference calls an error that we call by another name: it lets the openai package's own pass."""
 
 
@@ -57,6 +69,7 @@ class Memory:
     session: Session
     input_list: list[Any] | None = None
     last_agent: Agent[Any] | None = None
+    last_response_id: str | None = None
 
 
 class ModelScripts:
@@ -79,10 +92,6 @@ class ModelScripts:
 
 async def check(scenario: Json, rpc: Rpc, scripts: ModelScripts) -> Json:
     """Run a scenario; return its name, the differences from the reference, and what was got."""
-    missing = unsupported(scenario)
-    if missing:
-        nothing: Json = {"runs": [], "requests": [], "functions_called": []}
-        return _line(scenario, [f"not supported: {word}" for word in missing], nothing)
     got = await _run_all(scenario, rpc, scripts)
     return _line(scenario, differences(scenario["expect"], got, rpc), got)
 
@@ -113,29 +122,69 @@ async def _run(run: Json, rpc: Rpc, agents: dict[str, Agent[Any]], memory: Memor
     made: Json = {}
     names: list[str] = []
     try:
-        result: RunResult | RunResultStreaming
-        if rpc == "run_streamed":
-            result = Runner.run_streamed(start, given, **options)
-            async for event in result.stream_events():
-                names += _event_names(event)
-        else:
-            result = await Runner.run(start, given, **options)
+        result = await _once(start, given, options, rpc, names)
+        for decisions in run.get("decisions", []):
+            if not result.interruptions:
+                break
+            made.setdefault("interruptions", []).append([_item(item) for item in result.interruptions])
+            state = _decided(result, decisions)
+            if rpc == "run_streamed":  # goes on as another process would: by what is written down
+                state = await RunState.from_string(start, state.to_string())
+            result = await _once(start, state, options, rpc, names)
+        if result.interruptions:
+            made.setdefault("interruptions", []).append([_item(item) for item in result.interruptions])
     except AgentsException as error:
         made |= {"outcome": "error", "error": _error_name(error), "message": str(error)}
+        guardrail = getattr(error, "guardrail_result", None)
+        if guardrail is not None:
+            made["guardrail"] = guardrail.guardrail.get_name()
     else:
-        made |= _completed(result)
+        made |= _ended(result)
         memory.input_list, memory.last_agent = result.to_input_list(), result.last_agent
+        memory.last_response_id = result.last_response_id
     return {**made, "stream": names} if rpc == "run_streamed" else made
 
 
+async def _once(
+    start: Agent[Any], given: Any, options: Json, rpc: Rpc, names: list[str]
+) -> RunResult | RunResultStreaming:
+    if rpc == "run":
+        return await Runner.run(start, given, **options)
+    result = Runner.run_streamed(start, given, **options)
+    async for event in result.stream_events():
+        names += _event_names(event)
+    return result
+
+
+def _decided(result: RunResult | RunResultStreaming, decisions: list[Json]) -> RunState[Any]:
+    state = result.to_state()
+    for decision in decisions:
+        for item in result.interruptions:
+            if item.raw_item["call_id"] != decision["call_id"]:
+                continue
+            always = decision.get("always", False)
+            if decision["approve"]:
+                state.approve(item, always_approve=always)
+            else:
+                state.reject(item, always_reject=always, rejection_message=decision.get("message"))
+    return state
+
+
 def _options(run: Json, memory: Memory) -> Json:
-    options: Json = {}
+    options: Json = {"run_config": make_config(run.get("config", {}))}
     if "max_turns" in run:
         options["max_turns"] = run["max_turns"]
-    if run.get("memory") == "session":
-        options["session"] = memory.session
-    if "model_settings" in run.get("config", {}):
-        options["run_config"] = RunConfig(model_settings=ModelSettings(**run["config"]["model_settings"]))
+    if "error_handlers" in run:
+        options["error_handlers"] = make_handlers(run["error_handlers"])
+    match run.get("memory"):
+        case "session":
+            options["session"] = memory.session
+        case "conversation":
+            options["conversation_id"] = "conv_scenario"
+        case "previous_response":
+            options |= {"previous_response_id": memory.last_response_id, "auto_previous_response_id": True}
+        case _:
+            pass
     return options
 
 
@@ -146,10 +195,11 @@ def _input(run: Json, memory: Memory) -> Any:
     return memory.input_list + ([{"role": "user", "content": given}] if isinstance(given, str) else given)
 
 
-def _completed(result: RunResult | RunResultStreaming) -> Json:
-    return {
-        "outcome": "completed",
-        "final_output": result.final_output,
+def _ended(result: RunResult | RunResultStreaming) -> Json:
+    ended: Json = {"outcome": "interrupted"} if result.interruptions else {"outcome": "completed"}
+    if not result.interruptions:
+        ended["final_output"] = result.final_output
+    return ended | {
         "last_agent": result.last_agent.name,
         "new_items": [_item(item) for item in result.new_items],
         "usage": {
@@ -165,9 +215,9 @@ def _item(item: RunItem) -> Json:
     match item:
         case MessageOutputItem():
             made["text"] = ItemHelpers.text_message_output(item)
-        case ToolCallItem(raw_item=raw):
+        case ToolCallItem(raw_item=raw) | HandoffCallItem(raw_item=raw) | ToolApprovalItem(raw_item=raw):
             made |= {key: raw.get(key) for key in ("name", "call_id", "arguments")}
-        case ToolCallOutputItem(raw_item=raw):
+        case ToolCallOutputItem(raw_item=raw) | HandoffOutputItem(raw_item=raw):
             made |= {"call_id": raw.get("call_id"), "output": raw.get("output")}
         case _:
             pass

@@ -6,8 +6,7 @@ from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
 from baton_server.core import ids
-from baton_server.core.agents import History
-from baton_server.core.commands import AskGuardrails, CallModel, CheckEffect, Command, ServeCall, StopCalls, pending
+from baton_server.core.commands import CallModel, CheckEffect, Command, ServeCall, StopCalls
 from baton_server.core.events import (
     TERMINAL,
     CancelMode,
@@ -17,8 +16,11 @@ from baton_server.core.events import (
     TurnEnded,
     TurnStatus,
 )
+from baton_server.core.hooks.question import Question
 from baton_server.core.items import ItemStatus, Usage
-from baton_server.core.state import Doubt, Phase, TurnState
+from baton_server.core.run import Doubt
+from baton_server.core.run_config import HistoryMode
+from baton_server.core.state import TurnState
 
 if TYPE_CHECKING:
     from tests.core.driving import Turn
@@ -32,14 +34,12 @@ def assert_equal(one: TurnState, other: TurnState) -> None:
 
 def assert_laws(turn: Turn) -> None:
     """Holds a turn against everything that must be true of any turn at any time."""
-    assert_equal(turn.state, turn.state.twin)
+    assert_equal(turn.state, turn.twin)
     assert_equal(turn.state, rebuilt_from_store(turn))
     assert_ends_once(turn)
-    assert_status(turn.state)
+    assert_status(turn)
     assert_items(turn)
-    rounds = [event.body for event in turn.log if isinstance(event.body, RoundCompleted)]
-    assert turn.state.rounds == len(rounds) == len(turn.state.round_usage)
-    assert turn.state.usage == sum((body.usage for body in rounds), Usage())
+    assert_runs(turn)
 
 
 def rebuilt_from_store(turn: Turn) -> TurnState:
@@ -68,52 +68,89 @@ def assert_ends_once(turn: Turn) -> None:
         assert not turn.state.open_calls
 
 
-def assert_status(state: TurnState) -> None:
-    """Status, phase, open calls and what is owed agree."""
-    assert (state.status is TurnStatus.WAITING) == (state.phase is Phase.CALLS) == bool(state.open_calls)
-    assert (state.status is TurnStatus.QUEUED) == (state.phase is Phase.QUEUED)
-    assert (state.status is TurnStatus.IN_PROGRESS) == (state.phase is Phase.MODEL)
-    assert [call_id for call_id, known in state.calls.items() if not known.settled] == list(state.open_calls)
-    assert (state.status in TERMINAL) == (state.phase is Phase.OVER) == state.over
-    owed = pending(state)
+def assert_status(turn: Turn) -> None:
+    """Status, open calls and what is owed agree; no turn waits for nobody."""
+    state, owed = turn.state, turn.owed
+    busy = any(isinstance(command, CallModel | Question) for command in owed)
     assert len({command.key for command in owed}) == len(owed)
-    if state.phase in (Phase.QUEUED, Phase.OVER):
-        assert not owed
-    if state.phase is Phase.MODEL:
-        assert_owes_model(state, owed)
-    if state.phase is Phase.CALLS:
-        assert_owes_calls(state, owed)
+    assert state.queued == (state.status is TurnStatus.QUEUED)
+    assert state.over == (state.status in TERMINAL)
+    if state.queued or state.over:
+        assert owed == ()
+        assert not state.open_calls
+        assert not turn.taking
+        return
+    assert (state.status is TurnStatus.WAITING) == (not busy and bool(state.open_calls))
+    assert owed or state.open_calls
+    assert not (turn.heard & {command.hook_id for command in owed if isinstance(command, Question)})
+    assert_open(turn)
+    assert_owes_calls(turn, owed)
+    assert_requests(turn, owed)
 
 
-def assert_owes_model(state: TurnState, owed: tuple[Command, ...]) -> None:
-    """The model is asked, unless a guardrail comes first; messages and replies wait for every guardrail."""
-    request, asked = CallModel(round=state.rounds + 1), state.open_guardrails()
-    if not asked:
-        assert owed == (request,)
-    else:
-        blocking = any(guardrail.blocking for _, guardrail in asked)
-        assert owed[1:] == (() if blocking else (request,))
-        assert isinstance(owed[0], AskGuardrails)
-        assert list(owed[0].hooks) == asked
-    assert state.takes_messages == (not asked)
-    assert state.holds_reply == bool(asked)
+def assert_open(turn: Turn) -> None:
+    """A call that is open has no output; one without is open, asked about, or goes on in a run of its own."""
+    state = turn.state
+    for call_id in state.open_calls:
+        assert not state.calls[call_id].settled
+    for run in state.runs.values():
+        assert list(run.unsettled) == [one for one in run.calls if not state.calls[one].settled]
 
 
-def assert_owes_calls(state: TurnState, owed: tuple[Command, ...]) -> None:
-    """Each open call is served, checked, joined to an older one with its key, or nobody's but the outside's."""
+def assert_requests(turn: Turn, owed: tuple[Command, ...]) -> None:
+    """At most one request of a run, for its next round; with a guardrail beside it, its reply waits."""
+    requests = [command for command in owed if isinstance(command, CallModel)]
+    assert len({command.run_path for command in requests}) == len(requests)
+    for command in requests:
+        run = turn.state.runs[command.run_path]
+        assert command.round == run.rounds + 1
+        assert not run.unsettled
+        assert not run.closed
+    if turn.taking:
+        assert CallModel(round=turn.state.own.round) in requests or turn.questions()
+        assert not turn.asked_of(())
+
+
+def assert_owes_calls(turn: Turn, owed: tuple[Command, ...]) -> None:
+    """Each open call is served, checked, kept back (held, or behind an older one of its key), or the outside's."""
+    state = turn.state
     if state.cancel is CancelMode.NOW:
-        assert owed == (StopCalls(call_ids=tuple(state.open_calls)),)
+        assert owed == ((StopCalls(call_ids=tuple(state.open_calls)),) if state.open_calls else ())
         return
     served = [command.call_id for command in owed if isinstance(command, ServeCall)]
     checked = [command.call_id for command in owed if isinstance(command, CheckEffect)]
-    doubts = {call_id: state.calls[call_id].doubt for call_id in state.open_calls}
-    joined = [call_id for call_id in state.open_calls if state.joined_to(call_id)]
-    assert checked == [call_id for call_id, doubt in doubts.items() if doubt is Doubt.CHECKED]
-    assert served == [call_id for call_id, doubt in doubts.items() if doubt is None and call_id not in joined]
-    keys = [state.calls[call_id].key for call_id in state.open_calls if call_id not in joined]
+    held = turn.runner.held(state)
+    joined = {call_id for call_id in state.open_calls if state.joined_to(call_id)}
+    assert not (set(served) | set(checked)) & held
+    for call_id, open_call in state.open_calls.items():
+        doubt = state.calls[call_id].doubt
+        if open_call.awaiting is not None:
+            assert call_id not in (*served, *checked, *held)
+        elif doubt is not None:
+            assert (call_id in checked) == (doubt is Doubt.CHECKED)
+        else:
+            assert (call_id in served) + (call_id in held or call_id in joined) == 1
+    assert {*served, *checked, *held} <= set(state.open_calls)
+    keys = [state.calls[call_id].key for call_id in served]
     assert len(set(keys)) == len(keys)
+    for call_id in served:
+        assert state.succeeded(state.calls[call_id].call.idempotency_key) is None
     for call_id in joined:
         assert state.succeeded(state.calls[call_id].call.idempotency_key) is None
+
+
+def assert_runs(turn: Turn) -> None:
+    """Rounds and usage are those of the log; what a nested run made is kept as long as its call is open."""
+    state = turn.state
+    rounds = [event for event in turn.log if isinstance(event.body, RoundCompleted)]
+    own = [event for event in rounds if not event.run_path]
+    assert state.rounds == len(own) == len(state.round_usage)
+    used = [event.body.usage for event in rounds if isinstance(event.body, RoundCompleted)]
+    assert state.usage == sum(used, Usage())
+    for path, run in state.runs.items():
+        assert run.path == path
+        assert not path or not state.calls[path[-1]].settled
+    assert set(state.items) == {number for run in state.runs.values() for number in run.items}
 
 
 def assert_items(turn: Turn) -> None:
@@ -122,21 +159,25 @@ def assert_items(turn: Turn) -> None:
     assert len({item.item_id for item, _ in recorded}) == len(recorded)
     numbers = [ids.number_of(item.item_id) for item, _ in recorded]
     assert turn.state.next_number > max(numbers, default=-1)
-    seen = turn.state.ordered_items()
-    assert [item.item_id for item in seen] == sorted(item.item_id for item in seen)
-    if turn.pinned.config.history is History.CALLER:
-        assert not any(in_history for _, in_history in recorded)
+    joined = {item.item_id for item, in_history in recorded if in_history}
+    seen = turn.state.items_of(turn.state.own)
+    if turn.pinned.config.mode is not HistoryMode.SESSION:
+        assert not joined
     else:
-        assert {item.item_id for item, in_history in recorded if in_history} == {i.item_id for i in seen}
+        assert joined == {item.item_id for item in seen} - turn.carried_ids()
     for item, in_history in recorded:
         if item.status is ItemStatus.REJECTED or not item.json:
             assert not in_history
-    if turn.state.phase in (Phase.MODEL, Phase.OVER):
-        assert_well_formed(turn.input)
+        assert not (item.run_path and in_history)
+    if turn.state.over:
+        assert_well_formed(turn.kept(), in_order=turn.is_plain())
+    for command in turn.requests:
+        if turn.pinned.config.mode is HistoryMode.SESSION and not turn.rewrites():
+            assert_well_formed(turn.sent(command.run_path), in_order=turn.is_plain())
 
 
-def assert_well_formed(request: list[dict[str, Any]]) -> None:
-    """Each call of a request has exactly one output behind it, and no output is without its call."""
+def assert_well_formed(request: list[dict[str, Any]], *, in_order: bool) -> None:
+    """Each call of a request has exactly one output behind it, in the order of the calls where that is said."""
     calls: list[str] = []
     answered: list[str] = []
     for item in request:
@@ -146,4 +187,4 @@ def assert_well_formed(request: list[dict[str, Any]]) -> None:
             assert item["call_id"] in calls
             answered.append(item["call_id"])
     assert len(set(calls)) == len(calls)
-    assert answered == calls
+    assert answered == calls if in_order else sorted(answered) == sorted(calls)

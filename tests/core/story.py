@@ -3,12 +3,13 @@
 import json
 from dataclasses import asdict
 
-from tests.core.driving import Turn, call, hosted, say, think
+from tests.core.driving import Turn
+from tests.core.making import call, hosted, say, think
 
-from baton_server.core.agents import RunConfig
 from baton_server.core.events import CancelMode
 from baton_server.core.inputs import CallsUnheld, GraceOver
 from baton_server.core.items import Settlement
+from baton_server.core.run_config import RunConfig
 
 
 def story() -> Turn:

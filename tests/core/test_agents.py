@@ -4,15 +4,11 @@ from types import MappingProxyType
 
 import pytest
 
-from baton_server.core.agents import (
-    DEFAULT_MAX_TURNS,
-    Agent,
-    History,
-    ModelSettings,
-    Pinned,
-    RunConfig,
-    Tracing,
-)
+from baton_server.core.agents import Agent
+from baton_server.core.run_config import DEFAULT_MAX_TURNS, History, HistoryMode, Pinned, RunConfig, Tracing
+from baton_server.core.settings import ModelSettings
+
+CALLER, SESSION = History(mode=HistoryMode.CALLER), History(mode=HistoryMode.SESSION)
 
 FULL = ModelSettings(
     temperature=0.7,
@@ -61,13 +57,28 @@ def test_settings_are_laid_field_by_field_and_maps_replaced_whole() -> None:
     assert (laid.max_tokens, laid.metadata, laid.temperature) == (5, {"job": "b"}, 0.7)
 
 
+@pytest.mark.parametrize(
+    ("over", "laid"),
+    [
+        (ModelSettings(reasoning_effort="high"), ("high", None)),
+        (ModelSettings(reasoning_summary="auto"), (None, "auto")),
+        (ModelSettings(), ("low", "concise")),
+    ],
+)
+def test_reasoning_is_replaced_whole(over: ModelSettings, laid: tuple[str | None, str | None]) -> None:
+    """An effort of one layer does not go with a summary of another."""
+    settings = ModelSettings(reasoning_effort="low", reasoning_summary="concise").under(over)
+
+    assert (settings.reasoning_effort, settings.reasoning_summary) == laid
+
+
 def test_a_run_that_says_nothing_has_the_sessions_options() -> None:
     """And a session that says nothing leaves them to the run."""
     options = RunConfig(
         max_turns=3,
         model="m",
         model_settings=FULL,
-        history=History.CALLER,
+        history=CALLER,
         tracing=Tracing(workflow_name="w"),
         unserved_grace_s=0.0,
         scopes=("a", "b"),
@@ -79,11 +90,11 @@ def test_a_run_that_says_nothing_has_the_sessions_options() -> None:
 
 def test_a_runs_options_win_field_by_field() -> None:
     """What it leaves out is the session's."""
-    session = RunConfig(max_turns=3, model="m", unserved_grace_s=5.0, scopes=("a",), history=History.CALLER)
+    session = RunConfig(max_turns=3, model="m", unserved_grace_s=5.0, scopes=("a",), history=CALLER)
 
-    laid = session.under(RunConfig(model="n", unserved_grace_s=0.0, history=History.SESSION))
+    laid = session.under(RunConfig(model="n", unserved_grace_s=0.0, history=SESSION))
 
-    assert laid == RunConfig(max_turns=3, model="n", unserved_grace_s=0.0, scopes=("a",), history=History.SESSION)
+    assert laid == RunConfig(max_turns=3, model="n", unserved_grace_s=0.0, scopes=("a",), history=SESSION)
 
 
 @pytest.mark.parametrize(
@@ -112,7 +123,7 @@ def test_a_pinned_turn_asks_the_runs_model_with_the_runs_settings_over_the_agent
     """Empty: the agent's; that empty too: the server's default."""
     agent = Agent(name="Helper", model="a", model_settings=FULL)
 
-    assert Pinned(agent=agent, config=RunConfig()).model == "a"
-    assert Pinned(agent=agent, config=RunConfig(model="r")).model == "r"
-    settings = Pinned(agent=agent, config=RunConfig(model_settings=ModelSettings(max_tokens=1))).settings
+    assert Pinned(agent=agent, config=RunConfig()).model(agent) == "a"
+    assert Pinned(agent=agent, config=RunConfig(model="r")).model(agent) == "r"
+    settings = Pinned(agent=agent, config=RunConfig(model_settings=ModelSettings(max_tokens=1))).settings(agent)
     assert (settings.max_tokens, settings.top_p) == (1, 0.9)

@@ -1,7 +1,8 @@
 """Calls: arguments that no handler may see, results of every kind, lost workers."""
 
 import pytest
-from tests.core.driving import KYOTO, Turn, call, names, say
+from tests.core.driving import Turn
+from tests.core.making import KYOTO, call, names, say
 
 from baton_server.core import texts
 from baton_server.core.commands import CallModel, ServeCall
@@ -126,7 +127,7 @@ def test_when_all_arguments_are_bad_the_next_round_follows_at_once() -> None:
     replied = turn.reply(call(arguments="{", id="c1"), call(arguments="[]", id="c2"))
 
     assert names(replied) == ["ItemAdded", "ItemAdded", "RoundCompleted", "ItemAdded", "ItemAdded"]
-    assert turn.state.called
+    assert "Helper" in turn.state.own.used_tools
 
 
 # -- results ------------------------------------------------------------------------------------------------
@@ -155,7 +156,7 @@ def test_a_crash_is_recorded_and_not_told_to_the_model() -> None:
 
     assert last_output(turn)[0].error == crash
     assert turn.outputs == [texts.FUNCTION_FAILED]
-    assert "password" not in turn.state.ordered_items()[-1].json
+    assert "password" not in turn.state.items_of(turn.state.own)[-1].json
 
 
 def test_a_result_of_parts_reaches_the_model_as_parts() -> None:

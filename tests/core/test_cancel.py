@@ -1,12 +1,14 @@
 """Cancel: at once or after the round, in every phase, and what is left behind."""
 
 import pytest
-from tests.core.driving import Turn, call, hosted, names, say
+from tests.core.driving import Turn
+from tests.core.making import WEATHER, call, hook, hosted, names, say
 
 from baton_server.core import texts
+from baton_server.core.agents import Agent, ToolUseBehavior
 from baton_server.core.commands import CallModel, ServeCall, StopCalls
 from baton_server.core.errors import Reason
-from baton_server.core.events import AfterLoss, CancelMode, CancelRequested, ItemDone, TurnStatus
+from baton_server.core.events import AfterLoss, CancelMode, CancelRequested, HookKind, ItemDone, TurnStatus
 from baton_server.core.inputs import CallsUnheld, GraceOver, TextCutOff
 from baton_server.core.items import FunctionCallOutput, ItemStatus, Message, Settlement, TextPart
 
@@ -68,7 +70,7 @@ def test_text_that_was_streamed_before_is_kept_outside_the_history() -> None:
     assert isinstance(item.body, Message)
     assert item.body.content == (TextPart(text="Once upon"),)
     assert (item.status, in_history, item.agent) == (ItemStatus.INCOMPLETE, False, "Helper")
-    assert item not in turn.state.ordered_items()
+    assert item not in turn.state.items_of(turn.state.own)
     assert [event.round for event in turn.log if isinstance(event.body, ItemDone)] == [1]
 
 
@@ -201,6 +203,20 @@ def test_after_round_ends_when_only_hosted_tools_or_bad_arguments_are_left() -> 
         turn.reply(last)
 
         assert turn.status is TurnStatus.CANCELLED
+
+
+def test_after_round_ends_once_a_program_has_said_what_follows_from_the_results() -> None:
+    """A final output is one; where there is none, no other request is made."""
+    for final, status in ((False, TurnStatus.CANCELLED), (True, TurnStatus.COMPLETED)):
+        turn = Turn(agent=Agent(name="Helper", tools=(WEATHER,), tool_use=ToolUseBehavior(hook=hook())))
+        turn.begin()
+        turn.reply(call())
+        turn.settle(turn.open[0], "rain")
+        turn.cancel(AFTER_ROUND)
+
+        turn.answer(HookKind.TOOL_USE, {"final": final, "output": "Rain."})
+
+        assert turn.status is status
 
 
 def test_after_round_has_no_grace_that_could_end() -> None:

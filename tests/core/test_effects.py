@@ -3,16 +3,17 @@
 from dataclasses import replace
 
 import pytest
-from tests.core.driving import PAY, Turn, call, names
+from tests.core.driving import Turn
+from tests.core.making import PAY, call, hook, names
 
 from baton_server.core import texts
-from baton_server.core.agents import Execution
 from baton_server.core.commands import CallModel, CheckEffect, ServeCall
 from baton_server.core.errors import Reason
-from baton_server.core.events import AfterLoss, AttemptLost, EffectDecided, EffectUnknown, TurnStatus
+from baton_server.core.events import AfterLoss, AttemptLost, EffectDecided, EffectUnknown, HookKind, TurnStatus
 from baton_server.core.inputs import CallExpired, CallTimedOut, RedeliveryAsked
 from baton_server.core.items import FunctionCallOutput, Settlement
 from baton_server.core.runner import MAX_LOST_ATTEMPTS
+from baton_server.core.tools import Approval, Execution, FailureText, ToolGuardrail
 
 
 def paying(*orders: int, turn: Turn | None = None) -> Turn:
@@ -45,6 +46,32 @@ def test_calls_with_one_key_take_effect_once() -> None:
         (first, "", Settlement.OUTPUT),
         (twin, first, Settlement.OUTPUT),
     ]
+
+
+def test_a_call_waits_while_the_output_of_its_twin_is_judged() -> None:
+    """It was executed: its twin is not, and gets the output in the commit that has it."""
+    guard = ToolGuardrail(name="ask", check=hook())
+    turn = paying(1, 1, turn=begun(PAY.execution, output_guardrails=(guard,)))
+    first, twin = turn.open
+    turn.settle(first, "paid")
+    assert (turn.open, turn.served) == ([twin], [])
+
+    turn.answer(HookKind.TOOL_OUTPUT_GUARDRAIL, {"verdict": "allow"})
+
+    assert (turn.outputs, turn.open) == (["paid", "paid"], [])
+    assert outputs(turn)[-1].joined_call_id == first
+
+
+def test_a_rejection_is_nobody_else_s() -> None:
+    """Nothing took effect: the twin waits for a decision of its own."""
+    turn = paying(1, 1, turn=begun(PAY.execution, approval=Approval(always=True)))
+    first, twin = turn.open
+
+    turn.decide(first, approve=False)
+    assert turn.open == [twin]
+    turn.decide(twin)
+
+    assert turn.served == [twin]
 
 
 def test_a_failure_is_nobody_else_s() -> None:
@@ -232,7 +259,7 @@ def test_a_timeout_is_told_to_the_model_in_the_sdk_s_words() -> None:
 
 def test_the_agent_words_its_timeouts() -> None:
     """A text of its own reaches the model as it is."""
-    turn = paying(1, turn=begun(PAY.execution, timeout_text="The bank is slow today."))
+    turn = paying(1, turn=begun(PAY.execution, on_timeout=FailureText(text="The bank is slow today.")))
 
     turn.feed(CallTimedOut(call_id=turn.open[0]))
 
@@ -240,12 +267,13 @@ def test_the_agent_words_its_timeouts() -> None:
 
 
 def test_a_timeout_may_end_the_turn() -> None:
-    """Then its siblings get synthetic outputs, so that the history stays well formed."""
-    turn = paying(1, 2, turn=begun(PAY.execution, timeout_fails_turn=True))
+    """Then its siblings get synthetic outputs, and what gave nothing leaves the history: that stays well formed."""
+    turn = paying(1, 2, turn=begun(PAY.execution, on_timeout=FailureText(fail_turn=True)))
 
     recorded = turn.feed(CallTimedOut(call_id=turn.open[0]))
 
-    assert names(recorded) == ["ItemAdded", "ItemAdded", "TurnEnded"]
+    assert names(recorded) == ["ItemAdded", "ItemAdded", "ItemsWithdrawn", "TurnEnded"]
+    assert turn.kept() == turn.input[:1]
     assert turn.reason is Reason.TOOL_TIMEOUT
     assert turn.outputs[1] == texts.CALL_CANCELLED
 

@@ -3,23 +3,30 @@
 import json
 
 import pytest
-from tests.core.driving import Turn, call, names, say
+from tests.core.driving import Turn
+from tests.core.making import call, names
 
-from baton_server.core import hooks
-from baton_server.core.agents import Guardrail, HookRef, RunConfig
-from baton_server.core.commands import AskGuardrails, CallModel
+from baton_server.core.agents import Guardrail
+from baton_server.core.commands import CallModel
 from baton_server.core.errors import Failure, Reason
 from baton_server.core.events import GuardrailTripped, HookKind, HookSettled, TurnStatus
+from baton_server.core.hooks.answers import AnswerError
+from baton_server.core.hooks.packing import ModelInput, pack_input, unpack_input
+from baton_server.core.hooks.question import Question
+from baton_server.core.inputs import Begun
+from baton_server.core.responses import read_items
+from baton_server.core.run_config import RunConfig
+from baton_server.core.tools import HookRef
 
-BLOCKING = Guardrail(name="no_pii", hook=HookRef(name="no_pii"), blocking=True)
-BESIDE = Guardrail(name="polite", hook=HookRef(name="polite"))
+BLOCKING = Guardrail(name="no_pii", check=HookRef(name="no_pii"), blocking=True)
+BESIDE = Guardrail(name="polite", check=HookRef(name="polite"))
 
 
 def test_a_blocking_guardrail_comes_before_the_model() -> None:
     """The request is owed once it has passed, and not before."""
     turn = Turn(guardrails=(BLOCKING,))
     turn.begin()
-    assert [type(command) for command in turn.owed] == [AskGuardrails]
+    assert [type(command) for command in turn.owed] == [Question]
 
     turn.guard()
 
@@ -30,7 +37,7 @@ def test_a_reply_waits_for_the_guardrail_beside_it() -> None:
     """It counts for nothing while the verdict is out, so that what a guardrail stops has called no function."""
     turn = Turn(guardrails=(BESIDE,))
     turn.begin()
-    assert [type(command) for command in turn.owed] == [AskGuardrails, CallModel]
+    assert [type(command) for command in turn.owed] == [Question, CallModel]
 
     assert turn.reply(call()) == []
     turn.guard()
@@ -56,20 +63,20 @@ def test_one_that_trips_ends_the_turn_and_keeps_the_input(guardrail: Guardrail) 
     assert turn.owed == ()
 
 
-def test_steered_input_is_judged_too() -> None:
+@pytest.mark.parametrize("late", [False, True])
+def test_steered_input_is_judged_too(late: bool) -> None:
     """What comes in later is asked about alone, and waits while an earlier question is out."""
     turn = Turn(guardrails=(BLOCKING,))
     turn.begin()
     assert turn.steer("Wait!") == []
     turn.guard()
+    if late:
+        turn.reply(call())
+        turn.settle(turn.open[0])
 
     turn.steer("And my card is 4111.")
 
-    command = turn.owed[0]
-    assert isinstance(command, AskGuardrails)
-    assert [turn.state.items[n].item_id for n in range(command.first, command.last + 1)] == [
-        turn.recorded()[-1][0].item_id
-    ]
+    assert turn.payload(HookKind.INPUT_GUARDRAIL) == {"input": [{"content": "And my card is 4111.", "role": "user"}]}
     turn.guard('{"tripped":true}')
     assert turn.reason is Reason.INPUT_GUARDRAIL_TRIPPED
 
@@ -134,25 +141,22 @@ def test_the_run_s_guardrails_stand_behind_the_agent_s() -> None:
     turn = Turn(guardrails=(BLOCKING,), config=RunConfig(input_guardrails=(BESIDE,)))
     turn.begin()
 
-    command = turn.owed[0]
-
-    assert isinstance(command, AskGuardrails)
-    assert [guardrail.name for _, guardrail in command.hooks] == ["no_pii", "polite"]
-    assert len({hook_id for hook_id, _ in command.hooks}) == 2
+    assert [question.ref.name for question in turn.questions()] == ["no_pii", "polite"]
+    assert len(set(turn.asked)) == 2
 
 
 def test_a_filter_s_answer_is_kept_until_its_round_is_over() -> None:
     """So a request that is made again takes it from the log; the next round's filter is asked anew."""
     turn = Turn(config=RunConfig(model_input_filters=(HookRef(name="trim"),)))
     turn.begin()
-    hook_id = hooks.filter_id("turn_0a", 1, 0)
+    hook_id = turn.question(HookKind.MODEL_INPUT_FILTER).hook_id
 
-    (settled,) = turn.answer_hook(hook_id, HookKind.MODEL_INPUT_FILTER, '{"input":[]}')
+    (settled,) = turn.answer(HookKind.MODEL_INPUT_FILTER, '{"input":[]}')
 
     assert isinstance(settled, HookSettled)
-    assert turn.state.hooks[hook_id].answer_json == '{"input":[]}'
+    assert turn.state.own.hooks[hook_id].answer_json == '{"input":[]}'
     turn.reply(call())
-    assert turn.state.hooks == {}
+    assert turn.state.own.hooks == {}
     assert turn.answer_hook(hook_id, HookKind.MODEL_INPUT_FILTER, '{"input":[]}') == []
 
 
@@ -162,7 +166,7 @@ def test_a_filter_without_an_answer_ends_the_turn() -> None:
     turn.begin()
     raised = Failure(reason=Reason.HOOK_RAISED, message="KeyError")
 
-    turn.answer_hook(hooks.filter_id("turn_0a", 1, 0), HookKind.MODEL_INPUT_FILTER, failure=raised)
+    turn.answer(HookKind.MODEL_INPUT_FILTER, failure=raised)
 
     assert (turn.status, turn.reason) == (TurnStatus.FAILED, Reason.HOOK_RAISED)
 
@@ -174,11 +178,11 @@ def test_a_packed_answer_says_by_position_what_was_kept() -> None:
     """However the client wrote the items anew: what it kept goes back to the model byte for byte."""
     answer = json.dumps({"input": [json.loads(ITEMS[2]), {"role": "user", "content": "new"}, json.loads(ITEMS[0])]})
 
-    packed = hooks.pack(ITEMS, answer)
+    packed = pack_input(ITEMS, answer)
 
     assert packed == '{"input":[{"$kept":[2,3]},{"role": "user", "content": "new"},{"$kept":[0,1]}]}'
-    given = hooks.unpack(hooks.ModelInput(instructions="Be brief.", items=ITEMS), packed)
-    assert given == hooks.ModelInput(
+    given = unpack_input(ModelInput(instructions="Be brief.", items=ITEMS), packed)
+    assert given == ModelInput(
         instructions="Be brief.", items=(ITEMS[2], '{"role": "user", "content": "new"}', ITEMS[0])
     )
 
@@ -187,19 +191,19 @@ def test_a_long_input_that_is_kept_packs_into_a_few_bytes() -> None:
     """The log does not grow with the square of the session."""
     items = tuple(json.dumps({"role": "user", "content": f"{n} " * 200}) for n in range(500))
 
-    packed = hooks.pack(items, hooks.filter_question(hooks.ModelInput(instructions="i", items=items)))
+    packed = pack_input(items, f'{{"instructions":"i","input":[{",".join(items)}]}}')
 
     assert packed == '{"instructions":"i","input":[{"$kept":[0,500]}]}'
-    assert hooks.unpack(hooks.ModelInput(instructions=None, items=items), packed).items == items
+    assert unpack_input(ModelInput(instructions=None, items=items), packed).items == items
 
 
 def test_instructions_that_are_null_are_none_and_those_left_out_stay() -> None:
     """A filter that says nothing of them leaves them."""
-    given = hooks.ModelInput(instructions="Be brief.", items=())
+    given = ModelInput(instructions="Be brief.", items=())
 
-    assert hooks.unpack(given, hooks.pack((), '{"input":[],"instructions":null}')).instructions is None
-    assert hooks.unpack(given, hooks.pack((), '{"input":[]}')).instructions == "Be brief."
-    assert hooks.unpack(given, hooks.pack((), '{"input":[],"instructions":"Sing."}')).instructions == "Sing."
+    assert unpack_input(given, pack_input((), '{"input":[],"instructions":null}')).instructions is None
+    assert unpack_input(given, pack_input((), '{"input":[]}')).instructions == "Be brief."
+    assert unpack_input(given, pack_input((), '{"input":[],"instructions":"Sing."}')).instructions == "Sing."
 
 
 @pytest.mark.parametrize(
@@ -216,20 +220,23 @@ def test_instructions_that_are_null_are_none_and_those_left_out_stay() -> None:
 )
 def test_nonsense_of_a_filter_is_told_with_its_place(answer: str, path: str) -> None:
     """Its author reads where the answer is wrong."""
-    with pytest.raises(hooks.AnswerError) as raised:
-        hooks.pack(ITEMS, answer)
+    with pytest.raises(AnswerError) as raised:
+        pack_input(ITEMS, answer)
 
     assert raised.value.path == path
 
 
 def test_a_number_is_no_text() -> None:
     """An item in which 1 has become "1" was changed, and goes as it was changed."""
-    assert hooks.pack(('{"n":1}',), '{"input":[{"n":"1"}]}') == '{"input":[{"n":"1"}]}'
+    assert pack_input(('{"n":1}',), '{"input":[{"n":"1"}]}') == '{"input":[{"n":"1"}]}'
 
 
 def test_a_question_carries_the_items_as_they_are() -> None:
     """Neither a big integer nor a float changes on the way to a guardrail."""
-    assert hooks.guardrail_question(('{"n":9007199254740993}', '{"n":1.0}')) == (
-        '{"input":[{"n":9007199254740993},{"n":1.0}]}'
-    )
-    assert say("x").json in hooks.guardrail_question((say("x").json,))
+    items = ('{"type":"x","n":9007199254740993}', '{"type":"x","n":1.0}')
+    turn = Turn(guardrails=(BLOCKING,), history=items[:1])
+    turn.feed(Begun(items=read_items(f"[{items[1]}]")))
+
+    (question,) = turn.questions()
+
+    assert question.payload(turn.history) == f'{{"input":[{items[0]},{items[1]}]}}'

@@ -1,7 +1,8 @@
 """Replies: which one ends the turn and with what, which one leads on, which one the model must not give."""
 
 import pytest
-from tests.core.driving import USAGE, Turn, call, hosted, names, refuse, say, think
+from tests.core.driving import Turn
+from tests.core.making import USAGE, call, hosted, names, refuse, say, think
 
 from baton_server.core.commands import CallModel
 from baton_server.core.errors import Reason
@@ -99,8 +100,8 @@ def test_hosted_tools_with_a_message_are_an_answer() -> None:
     assert turn.state.output == "Found it."
 
 
-def test_a_refusal_fails_the_turn_and_stays_in_the_history() -> None:
-    """The reason carries the model's words; the next turn sees them too."""
+def test_a_refusal_fails_the_turn_and_leaves_the_history() -> None:
+    """The reason carries the model's words; the next turn starts as if they had not been said."""
     turn = Turn()
     turn.begin()
 
@@ -109,7 +110,7 @@ def test_a_refusal_fails_the_turn_and_stays_in_the_history() -> None:
     assert (turn.status, turn.reason) == (TurnStatus.FAILED, Reason.MODEL_REFUSAL)
     assert turn.state.failure is not None
     assert turn.state.failure.metadata == {"refusal": "I will not."}
-    assert turn.recorded()[-1][1]
+    assert turn.kept() == turn.input[:1]
 
 
 def test_a_refusal_beside_a_call_is_passed_over() -> None:
@@ -172,7 +173,7 @@ def test_a_function_that_the_agent_does_not_have_fails_the_turn() -> None:
     items = turn.recorded()[1:]
     assert {(item.status, in_history) for item, in_history in items} == {(ItemStatus.REJECTED, False)}
     assert turn.open == []
-    assert not turn.state.called
+    assert not turn.state.own.used_tools
     assert turn.reason is Reason.MODEL_BEHAVIOR_ERROR
     assert turn.state.failure is not None
     assert turn.state.failure.metadata == {"tool": "get_time", "agent": "Helper"}

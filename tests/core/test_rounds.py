@@ -1,15 +1,18 @@
 """Rounds: the order of what is recorded, limits, late answers, what a turn costs and who made what."""
 
 import pytest
-from tests.core.driving import NOTE, WEATHER, Turn, call, hosted, names, say, think
+from tests.core.driving import Turn
+from tests.core.making import NOTE, WEATHER, call, hosted, names, say, think
 
-from baton_server.core.agents import Agent, History, RunConfig
+from baton_server.core import request
+from baton_server.core.agents import Agent
 from baton_server.core.commands import CallModel, ServeCall
 from baton_server.core.errors import Reason
 from baton_server.core.events import ItemAdded, ItemDone, RoundCompleted, TurnEnded, TurnStatus
 from baton_server.core.inputs import Begun
 from baton_server.core.items import Message, TextPart, Usage
 from baton_server.core.responses import read_item, user_message
+from baton_server.core.run_config import History, HistoryMode, RunConfig
 
 
 def test_a_queued_turn_owes_nothing_and_a_begun_one_its_first_reply() -> None:
@@ -222,7 +225,7 @@ def test_a_reply_without_an_id_leaves_the_last_one_known() -> None:
     turn.reply(hosted())
     turn.reply(say("Done."), response_id="")
 
-    assert turn.state.last_response_id == "resp_1"
+    assert turn.state.own.last_response_id == "resp_1"
 
 
 def test_a_forced_choice_of_function_ends_once_a_function_was_called() -> None:
@@ -230,16 +233,16 @@ def test_a_forced_choice_of_function_ends_once_a_function_was_called() -> None:
     turn = Turn()
     turn.begin()
     turn.reply(hosted())
-    assert not turn.state.called
+    assert not request.tool_choice_dropped(turn.state, turn.state.own)
 
     turn.reply(call())
 
-    assert turn.state.called
+    assert request.tool_choice_dropped(turn.state, turn.state.own)
 
 
 def test_a_turn_with_the_callers_history_stays_out_of_the_sessions() -> None:
     """Input, reply, outputs: all in the log and in the next request, nothing in the history."""
-    turn = Turn(config=RunConfig(history=History.CALLER))
+    turn = Turn(config=RunConfig(history=History(mode=HistoryMode.CALLER)))
     turn.begin()
     turn.reply(say("Looking."), call())
     turn.settle(turn.open[0])
@@ -289,12 +292,12 @@ def test_raw_calls_in_the_input_are_history_not_work() -> None:
 
     assert turn.open == []
     assert turn.owed == (CallModel(round=1),)
-    assert not turn.state.called
+    assert not turn.state.own.used_tools
 
 
 def test_functions_are_found_by_name() -> None:
     """Also what is not there is told."""
-    agent = Agent(name="Helper", functions=(WEATHER, NOTE))
+    agent = Agent(name="Helper", tools=(WEATHER, NOTE))
 
     assert agent.function("take_note") is NOTE
     assert agent.function("get_time") is None

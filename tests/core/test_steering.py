@@ -1,10 +1,11 @@
 """Steering: messages that join a running turn, and those that come too late for it."""
 
-from tests.core.driving import Turn, call, names, say
+from tests.core.driving import Turn
+from tests.core.making import call, names, say
 
-from baton_server.core.agents import RunConfig
 from baton_server.core.commands import CallModel
 from baton_server.core.events import CancelMode, TurnStatus
+from baton_server.core.run_config import RunConfig
 
 
 def test_a_steered_message_joins_before_the_next_request_behind_the_outputs() -> None:
@@ -40,13 +41,13 @@ def test_a_message_may_join_before_the_first_request() -> None:
 def test_no_message_joins_a_turn_that_is_queued_or_waits() -> None:
     """A host that asks first keeps the message for the right moment; nothing is recorded at a wrong one."""
     turn = Turn()
-    assert not turn.state.takes_messages
+    assert not turn.taking
     assert turn.steer("Early.") == []
 
     turn.begin()
     turn.reply(call())
 
-    assert not turn.state.takes_messages
+    assert not turn.taking
     assert turn.steer("While you wait.") == []
 
 
@@ -57,7 +58,7 @@ def test_a_message_stays_out_of_a_turn_that_reached_its_limit() -> None:
     turn.reply(call())
     turn.settle(turn.open[0])
 
-    assert not turn.state.takes_messages
+    assert not turn.taking
     assert turn.steer("One more thing.") == []
     assert len(turn.input) == 3
 

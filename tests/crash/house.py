@@ -119,7 +119,8 @@ async def house(store: Path, model_url: str, *, attach: bool = True, **settings:
 
 def gist(items: Sequence[item_pb2.Item]) -> list[tuple[str, ...]]:
     """Say what items are, without ids and times: two runs of one story are equal in it."""
-    names = {item.function_call.call_id: f"call {n}" for n, item in enumerate(items)}
+    calls = [item.function_call for item in items]
+    names = {call.call_id or call.model_call_id: f"call {n}" for n, call in enumerate(calls)}  # or one carried on
     told: list[tuple[str, ...]] = []
     for item in items:
         status = item_pb2.ItemStatus.Name(item.status)
@@ -129,10 +130,15 @@ def gist(items: Sequence[item_pb2.Item]) -> list[tuple[str, ...]]:
                 told.append((role, status, text_of(item.message.content)))
             case "function_call":
                 call = item.function_call
-                told.append((names[call.call_id], status, call.name, call.arguments_json))
+                told.append((names[call.call_id or call.model_call_id], status, call.name, call.arguments_json))
             case "function_call_output":
                 output = item.function_call_output
-                told.append((names[output.call_id], status, "output", text_of(output.output)))
+                of = item_pb2.Settlement.Name(output.settlement)
+                told.append((names[output.call_id], status, of, text_of(output.output)))
+            case "handoff_call":
+                told.append(("handoff", status, item.handoff_call.to_agent, item.handoff_call.arguments_json))
+            case "handoff_output":
+                told.append(("handed", status, item.handoff_output.from_agent, item.handoff_output.output))
             case other:
                 raise AssertionError(f"unexpected {other}")
     return told

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from enum import StrEnum
@@ -11,7 +12,7 @@ from typing import Any, TypeVar
 
 import grpc
 
-from baton.v1 import event_pb2, handler_pb2, handler_pb2_grpc, session_pb2, session_pb2_grpc
+from baton.v1 import event_pb2, handler_pb2, handler_pb2_grpc, item_pb2, session_pb2, session_pb2_grpc
 
 RECONNECT_QUICKLY = [
     # Between tries. `min_reconnect_backoff_ms` stays alone: it is the time that one try has, on a busy machine too.
@@ -24,6 +25,8 @@ BROKEN = frozenset({grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED, grpc
 
 Answer = TypeVar("Answer")
 Body = Callable[[handler_pb2.Call], Awaitable[str]]
+Hook = Callable[[Any], Any]
+"""Takes a hook's payload, with its `hook_id`, and gives its answer, both as JSON values."""
 
 
 @asynccontextmanager
@@ -61,23 +64,51 @@ class Entry:
     attempt: int
 
 
-class RawWorker:
-    """Serves one function, keeps each result until it is acked, and attaches again whenever its stream ends.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answered:
+    """A hook that a worker has answered, and what it said, as JSON."""
 
-    `journal`: shared with other workers; None: its own. `forgets`: it names nothing in Hello of what it holds.
+    hook_id: str
+    name: str
+    answer: str
+
+
+class RawWorker:
+    """Serves functions and hooks, keeps each result until it is acked, and attaches again whenever its stream ends.
+
+    `journal`: shared with other workers; None: its own. `also`: names of more functions with the same body.
+    `hooks`: by `KIND:name`. `answered`: what hooks said, in order. `forgets`: it names nothing in Hello of what it
+    holds. `mute`: from now on it gives back nothing, neither results nor answers. `cancelled`: attempts that it was
+    told to stop. `told`: a frame has come.
     """
 
     def __init__(
-        self, channel: grpc.aio.Channel, body: Body, name: str = "echo", journal: list[Entry] | None = None
+        self,
+        channel: grpc.aio.Channel,
+        body: Body,
+        name: str = "echo",
+        journal: list[Entry] | None = None,
+        *,
+        also: Sequence[str] = (),
+        hooks: Mapping[str, Hook] | None = None,
     ) -> None:
         self._stub = handler_pb2_grpc.HandlerServiceStub(channel)
-        self._body, self._name = body, name
+        self._body, self._handlers = body, [handler_pb2.HandlerSpec(name=one) for one in (name, *also)]
+        self._hooks: dict[str, Hook] = {}
+        for kind_and_name, hook in (hooks or {}).items():
+            kind, _, hook_name = kind_and_name.partition(":")
+            number = event_pb2.HandlerKind.Value(f"HANDLER_KIND_{kind}")
+            self._handlers.append(handler_pb2.HandlerSpec(kind=number, name=hook_name))
+            self._hooks[hook_name] = hook
+        self.answered: list[Answered] = []
+        self.cancelled: set[tuple[str, int]] = set()
+        self.mute = False
         self._kept: dict[tuple[str, int], handler_pb2.ConnectRequest | None] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._stream: Any = None
         self._token = ""
         self._writing = asyncio.Lock()
-        self.attached, self.drained = asyncio.Event(), asyncio.Event()
+        self.attached, self.drained, self.told = asyncio.Event(), asyncio.Event(), asyncio.Condition()
         self.journal: list[Entry] = [] if journal is None else journal
         self.forgets = False
 
@@ -90,6 +121,16 @@ class RawWorker:
                 assert error.code() in BROKEN, error
             self.attached.clear()
 
+    @property
+    def held(self) -> frozenset[tuple[str, int]]:
+        """The attempts that it has: those that it works on, and those with a result that is not acked."""
+        return frozenset(self._kept)
+
+    def drop(self) -> None:
+        """Forget the attempts that it was told to stop."""
+        for key in self.cancelled:
+            self._kept.pop(key, None)
+
     async def _serve(self) -> None:
         if self.forgets:
             self._kept.clear()
@@ -97,7 +138,7 @@ class RawWorker:
         hello = handler_pb2.Hello(
             instance_id=f"raw-{id(self)}",
             resume_token=self._token,
-            handlers=[handler_pb2.HandlerSpec(name=self._name)],
+            handlers=self._handlers,
             credit=handler_pb2.Credit(messages=CREDIT - len(self._kept)),
             held=[
                 handler_pb2.HeldAttempt(call_id=call_id, attempt=attempt, begun=True, finished=result is not None)
@@ -115,6 +156,7 @@ class RawWorker:
     async def _take(self, stream: Any, frame: handler_pb2.ConnectResponse) -> None:
         match frame.WhichOneof("frame"):
             case "welcome":
+                assert not any(verdict.HasField("error") for verdict in frame.welcome.handlers), frame.welcome
                 self._stream, self._token = stream, frame.welcome.resume_token
                 for verdict in frame.welcome.attempts:
                     await self._settle_held(stream, verdict)
@@ -128,15 +170,32 @@ class RawWorker:
                 task.add_done_callback(self._tasks.discard)
             case "result_ack":
                 await self._acked(stream, frame.result_ack)
+            case "hook_batch":
+                await self._answer(stream, frame.hook_batch)
             case "heartbeat":
                 beat = handler_pb2.WorkerHeartbeat(held=len(self._kept))
                 await self._write(stream, handler_pb2.ConnectRequest(heartbeat=beat))
             case "drain":
                 self.drained.set()
             case "cancel":
-                pass
+                self.cancelled.add((frame.cancel.call_id, frame.cancel.attempt))
             case other:
                 raise AssertionError(f"unexpected {other}: {frame}")
+        async with self.told:
+            self.told.notify_all()
+
+    async def _answer(self, stream: Any, batch: handler_pb2.HookBatch) -> None:
+        shared = json.loads(batch.shared_payload_json or "{}")
+        answers = []
+        for hook in batch.hooks:
+            asked = {**shared, **json.loads(hook.payload_json), "hook_id": hook.hook_id}
+            answer = json.dumps(self._hooks[hook.name](asked))
+            if not hook.notification and not self.mute:
+                self.answered.append(Answered(hook_id=hook.hook_id, name=hook.name, answer=answer))
+                answers.append(handler_pb2.HookAnswer(hook_id=hook.hook_id, attempt=hook.attempt, answer_json=answer))
+        if answers:
+            given = handler_pb2.HookAnswers(batch_id=batch.batch_id, answers=answers)
+            await self._write(stream, handler_pb2.ConnectRequest(hook_answers=given))
 
     async def _settle_held(self, stream: Any, verdict: handler_pb2.AttemptVerdict) -> None:
         key = (verdict.call_id, verdict.attempt)
@@ -153,7 +212,7 @@ class RawWorker:
         self._note(Fact.RAN, *key)
         output = await self._body(call)
         result = handler_pb2.Result(call_id=call.call_id, attempt=call.attempt, output=output)
-        if key not in self._kept:
+        if key not in self._kept or self.mute:
             return  # taken away meanwhile
         self._kept[key] = handler_pb2.ConnectRequest(result=result)
         if self._stream is not None:
@@ -185,7 +244,7 @@ class RawWatcher:
 
     def __init__(self, channel: grpc.aio.Channel, session_id: str) -> None:
         self._stub = session_pb2_grpc.SessionServiceStub(channel)
-        self._session_id = session_id
+        self.session_id = session_id
         self._changed = asyncio.Condition()
         self.events: list[event_pb2.Event] = []
         self.texts: dict[str, str] = {}
@@ -200,7 +259,7 @@ class RawWatcher:
         """Watch until cancelled."""
         while True:
             request = session_pb2.WatchRequest(
-                session_id=self._session_id, after_sequence=self.last, follow=session_pb2.FOLLOW_FOREVER
+                session_id=self.session_id, after_sequence=self.last, follow=session_pb2.FOLLOW_FOREVER
             )
             self.texts.clear()
             try:
@@ -263,7 +322,11 @@ class RawWatcher:
     def _end_text(self, event: event_pb2.Event) -> None:
         item = event.item_done.item
         streamed = self.texts.pop(item.item_id, None)
-        if streamed is not None and streamed != (whole := text_of(item.message.content)):
+        if streamed is None:
+            return
+        whole = text_of(item.message.content)
+        cut_off = item.status == item_pb2.ITEM_STATUS_INCOMPLETE  # by a cancel: what was held back comes with it alone
+        if streamed != whole and not (cut_off and whole.startswith(streamed)):
             self.faults.append(f"the fragments {streamed!r} became {whole!r}")
 
 

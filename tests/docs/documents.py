@@ -10,6 +10,8 @@ PAGES = (
     "docs/hooks.md",
     "docs/sessions-and-events.md",
     "docs/required-actions.md",
+    "docs/approvals.md",
+    "docs/from-the-agents-sdk.md",
 )
 """Walked from the first block to the last, as a reader does it: test_pages.py."""
 

@@ -36,6 +36,8 @@ and of the following none may be:
   settled_twice                    a second output of a call, or an attempt
                                    that began twice
   executed_again_although_ask      a body that must run at most once began again
+  executed_without_leave           a body began that nobody had allowed
+  decided_twice                    a second decision, or answer of a hook
   order_broken                     a gap in a log or in what a reader saw,
                                    outputs that do not follow their calls in
                                    order, an output of another call, a key or

@@ -13,12 +13,12 @@ from typing import TypeVar
 
 import grpc
 
-from baton.client import Client
 from baton.errors import AgentsException
+from baton.server.client import Client
 from baton.v1 import agent_pb2, event_pb2, run_config_pb2, runner_pb2, session_pb2
 from tests.crash.house import ECHO_PARAMETERS
 from tests.crash.raw_clients import RawWatcher
-from tests.faults.functions import KEYED, NAMES
+from tests.faults.functions import AFTER, AGENTS, ALLOWED, BEFORE, GUARDED, KEYED, NAMES
 
 log = logging.getLogger("faults.callers")
 
@@ -29,13 +29,24 @@ MENUS = (
     "name=slow|once|failing,calls=3,parallel=3",
     "name=plain|keyed,calls=6,parallel=2",
     "name=plain,calls=3,parallel=1",
+    "name=allowed|aide|plain,calls=3,parallel=3",
+    "name=allowed|guarded|plain,calls=3,parallel=3",
+    "name=aide|guarded|allowed,calls=3,parallel=2",
 )
 """What models do in a turn; `checked=1` makes the model refuse a history that is broken."""
+
+DEFAULTS = tuple(menu for menu in MENUS if GUARDED not in menu)
+"""Those of sessions, whose turns have the server's own grace."""
+
+(AIDE,) = AGENTS
+AIDE_MODEL = "rule:name=plain|allowed,calls=2,parallel=2,words=2,checked=1"
 
 WAYS = {"run": 4, "run_streamed": 3, "submit": 3, "cancel": 1}
 """How a turn is started, and how often each way is taken."""
 
 UNSERVED_GRACE_S = 0.3
+HOOKS_UNSERVED_GRACE_S = 20.0
+"""Of turns that ask hooks, which fail without an answer: longer than all workers together may be away."""
 CANCEL_AFTER_S = 0.5
 AGAIN_S = (0.05, 0.3)
 
@@ -45,13 +56,21 @@ T = TypeVar("T")
 def agent(menu: str, length: int) -> agent_pb2.Agent:
     """Make an agent that does what a menu says. `length`: of the texts that its calls carry, which is their key."""
     model = f"rule:{menu},arg={length},words=3,checked=1"
-    return agent_pb2.Agent(name="clerk", model=model, tools=[_tool(name) for name in NAMES])
+    aide = agent_pb2.Agent(name=AIDE, model=AIDE_MODEL, tools=[_tool(name) for name in ("plain", ALLOWED)])
+    ask = agent_pb2.AgentTool(agent=AIDE, tool_name=AIDE, parameters_json=ECHO_PARAMETERS)
+    tools = [*(_tool(name) for name in NAMES), agent_pb2.Tool(agent=ask)]
+    return agent_pb2.Agent(name="clerk", model=model, tools=tools, agents=[aide])
 
 
 def _tool(name: str) -> agent_pb2.Tool:
     function = agent_pb2.FunctionTool(name=name, parameters_json=ECHO_PARAMETERS)
     if name in ("asked", "checked"):
         function.execution.lost_worker = agent_pb2.LOST_WORKER_ASK
+    if name == ALLOWED:
+        function.needs_approval.always = True
+    if name == GUARDED:
+        function.input_guardrails.add(name=BEFORE).hook.name = BEFORE
+        function.output_guardrails.add(name=AFTER).hook.name = AFTER
     if name == KEYED:
         function.execution.idempotency_fields.append("/text")
     return agent_pb2.Tool(function=function)
@@ -143,7 +162,7 @@ class Caller:
 
     async def run(self) -> None:
         """Run turns until it is told that it is over, and wait for the last one; then for all that the log has."""
-        default = agent(MENUS[self._number % len(MENUS)], 8)
+        default = agent(DEFAULTS[self._number % len(DEFAULTS)], 8)
         key = f"session-{self._number}"
         session = await self._persist(
             lambda: self._client.create_session(key=key, get_or_create=True, agent=default), None
@@ -215,8 +234,10 @@ class Caller:
 
     def _request(self, request_id: str) -> runner_pb2.RunRequest:
         config = run_config_pb2.RunConfig()
-        config.unserved_grace.FromTimedelta(timedelta(seconds=UNSERVED_GRACE_S))
-        made = agent(self._chance.choice(MENUS), 1 + self._turns // 2)
+        menu = self._chance.choice(MENUS)
+        grace_s = HOOKS_UNSERVED_GRACE_S if GUARDED in menu else UNSERVED_GRACE_S
+        config.unserved_grace.FromTimedelta(timedelta(seconds=grace_s))
+        made = agent(menu, 1 + self._turns // 2)
         return runner_pb2.RunRequest(
             request_id=request_id, session_id=self._session_id, agent=made, text="again", run_config=config
         )

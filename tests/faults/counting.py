@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from baton.v1 import event_pb2, item_pb2
 from baton_server.core.events import TERMINAL
 from baton_server.ports.store import CallState
-from tests.faults.functions import AT_MOST_ONCE, output_of
+from tests.faults.functions import AGENTS, ALLOWED, AT_MOST_ONCE, output_of
 from tests.faults.journal import Entry, Fact
-from tests.faults.stored import Stored, calls_in, outputs_in
+from tests.faults.stored import Stored, calls_in, decisions_in, outputs_in, returns_in, waits_in
 
 ENDS = ("turn_completed", "turn_failed", "turn_cancelled")
 
@@ -65,6 +65,8 @@ def count(seen: Seen) -> Counted:
             "calls_lost": [*calls_without_output(stored), *acked_and_gone(seen), *never_acked(seen)],
             "settled_twice": [*settled_twice(stored), *begun_twice(seen)],
             "executed_again_although_ask": list(executed_again(seen)),
+            "executed_without_leave": list(executed_without_leave(seen)),
+            "decided_twice": [*decided_twice(stored), *hooks_settled_twice(stored)],
             "order_broken": [*seen.faults, *gaps(stored), *history_out_of_order(stored), *of_another(seen),
                              *one_key_twice(stored), *one_request_twice(stored), *not_one_end(stored)],
             "turns_stuck": [f"{turn_id} has not ended" for turn_id in sorted(turn_ids) if not _over(stored, turn_id)],
@@ -98,7 +100,10 @@ def calls_without_output(stored: Stored) -> Iterator[str]:
     for events in stored.events.values():
         for call in calls_in(events):
             row = stored.calls.get(call.call_id)
-            if row is None:
+            if call.name in AGENTS:
+                if not outputs[call.call_id]:
+                    yield f"{call.call_id} ({call.name}) has no output"
+            elif row is None:
                 yield f"{call.call_id} ({call.name}) is in the log and in no row"
             elif not outputs[call.call_id]:
                 over = "has ended" if _over(stored, row.turn_id) else "has not ended"
@@ -108,11 +113,13 @@ def calls_without_output(stored: Stored) -> Iterator[str]:
 
 
 def acked_and_gone(seen: Seen) -> Iterator[str]:
-    """Find results that were called durable, and are not what the log has."""
+    """Find results that were called durable, and are not what the log has, be it before a guardrail held one back."""
     outputs = _outputs(seen.stored)
+    returned = {one.call_id: "".join(part.text for part in one.output) for one in returns_in(_all(seen.stored))}
     for entry in seen.journal:
         if entry.fact is Fact.ACKED and entry.outcome == "durable" and entry.text:
             texts = [_text(output) for output in outputs[entry.call_id]]
+            texts += [returned[entry.call_id]] if entry.call_id in returned else []
             if entry.text not in texts:
                 which = f"{entry.call_id}, attempt {entry.attempt}"
                 yield f"{which}: {entry.text!r} was called durable; the log has {texts}"
@@ -155,6 +162,32 @@ def executed_again(seen: Seen) -> Iterator[str]:
         yield from (f"{call_id} ({entries[0].name}) began again: {where}" for _ in entries[1:])
 
 
+# -- decisions and hooks ------------------------------------------------------------------------------
+
+
+def executed_without_leave(seen: Seen) -> Iterator[str]:
+    """Find calls that must be allowed, and whose body began although nobody had allowed it."""
+    verdicts = {one.call_id: one.verdict for one in decisions_in(_all(seen.stored))}
+    for entry in seen.journal:
+        if entry.fact is Fact.BEGUN and entry.name == ALLOWED:
+            verdict = verdicts.get(entry.call_id, event_pb2.VERDICT_UNSPECIFIED)
+            if verdict != event_pb2.VERDICT_APPROVE:
+                yield f"{entry.call_id} began in {entry.process}; its decision is {event_pb2.Verdict.Name(verdict)}"
+
+
+def decided_twice(stored: Stored) -> Iterator[str]:
+    """Find calls about which more than one decision was taken."""
+    for call_id, times in Counter(one.call_id for one in decisions_in(_all(stored))).items():
+        yield from (f"{call_id} was decided once more" for _ in range(times - 1))
+
+
+def hooks_settled_twice(stored: Stored) -> Iterator[str]:
+    """Find hooks of which more than one answer was taken."""
+    settled = (event.hook_settled.hook_id for event in _all(stored) if event.HasField("hook_settled"))
+    for hook_id, times in Counter(settled).items():
+        yield from (f"{hook_id} was settled once more" for _ in range(times - 1))
+
+
 # -- order -------------------------------------------------------------------------------------------
 
 
@@ -169,23 +202,31 @@ def gaps(stored: Stored) -> Iterator[str]:
 def history_out_of_order(stored: Stored) -> Iterator[str]:
     """Find histories in which the outputs of a round do not follow its calls in their order.
 
-    An output that is missing is no matter of order: that call is lost.
+    Those of calls that waited for people stand behind the others. An output that is missing is no matter of order:
+    that call is lost.
     """
     for session_id, items in stored.history.items():
+        waited = set(waits_in(stored.events.get(session_id, ())))
         owed: list[str] = []
+        late: list[str] = []
         answering = False
         for item in items:
             arm = item.WhichOneof("item")
             if arm == "function_call":
-                owed, answering = [*([] if answering else owed), item.function_call.call_id], False
+                call_id = item.function_call.call_id
+                owed, late = ([], []) if answering else (owed, late)
+                (late if call_id in waited else owed).append(call_id)
+                answering = False
             elif arm == "function_call_output":
                 call_id, answering = item.function_call_output.call_id, True
                 if call_id in owed:
                     owed = owed[owed.index(call_id) + 1 :]
+                elif call_id in late:
+                    late.remove(call_id)
                 else:
-                    yield f"{session_id}: the output of {call_id} comes where one of {owed} is owed"
+                    yield f"{session_id}: the output of {call_id} comes where one of {[*owed, *late]} is owed"
             else:
-                owed = []
+                owed, late = [], []
 
 
 def of_another(seen: Seen) -> Iterator[str]:

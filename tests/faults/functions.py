@@ -11,14 +11,34 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import asdict, dataclass
 
-from baton import EffectCheckData, FunctionError, RunContext, Worker
-from baton.hooks import Effect
+from baton import (
+    Effect,
+    EffectCheckData,
+    FunctionError,
+    RunContext,
+    ToolCallData,
+    ToolGuardrailFunctionOutput,
+    ToolOutputData,
+    Worker,
+)
 from tests.faults.journal import PARTY, Claims, Fact, Journal
 
-NAMES = ("plain", "slow", "once", "asked", "checked", "keyed", "failing")
+NAMES = ("plain", "slow", "once", "asked", "checked", "keyed", "failing", "allowed", "guarded")
 """All of them. `plain` runs in a thread; `slow` reports and extends its lease; `failing` fails or crashes."""
 
-AT_MOST_ONCE = frozenset({"once", "asked", "checked"})
+AGENTS = frozenset({"aide"})
+"""Agents that are tools: their calls are nested runs, which nobody hosts."""
+
+ALLOWED = "allowed"
+"""The one of which each call must be allowed."""
+
+GUARDED = "guarded"
+"""The one of which hooks look at arguments and outputs."""
+
+BEFORE, AFTER = "before", "after"
+"""Those hooks."""
+
+AT_MOST_ONCE = frozenset({"once", "asked", "checked", "allowed"})
 """Those that must not run twice: as the handler says, as the agent says, and as the agent says with a check."""
 
 KEYED = "keyed"
@@ -93,6 +113,13 @@ def attempt_of(ctx: RunContext[None]) -> Attempt:
     return Attempt(name=ctx.tool_name, call_id=ctx.call_id, attempt=ctx.attempt, key=ctx.idempotency_key)
 
 
+def judged(bodies: Bodies) -> ToolGuardrailFunctionOutput:
+    """Say of a call that it may pass, or, of one in eight, what the model is told instead."""
+    if bodies.seconds(1.0) < 0.125:
+        return ToolGuardrailFunctionOutput.reject_content("held back")
+    return ToolGuardrailFunctionOutput.allow()
+
+
 def host(worker: Worker, bodies: Bodies) -> None:
     """Have a worker serve all of them."""
 
@@ -142,3 +169,32 @@ def host(worker: Worker, bodies: Bodies) -> None:
             if bodies.seconds(1.0) < 0.5:
                 raise FunctionError(f"{given(ctx)} failed on purpose")
             raise ValueError(f"{given(ctx)} crashed on purpose")
+
+    _host_guarded(worker, bodies)
+
+
+def _host_guarded(worker: Worker, bodies: Bodies) -> None:
+    """Have a worker serve what must be allowed, and what hooks look at."""
+
+    def given(ctx: RunContext[None]) -> str:
+        return output_of(ctx.tool_name, ctx.call_id, ctx.attempt)
+
+    @worker.function(side_effects="once")
+    async def allowed(ctx: RunContext[None], n: int, text: str) -> str:
+        async with bodies.lasting(attempt_of(ctx), QUICK_S):
+            return given(ctx)
+
+    @worker.function
+    async def guarded(ctx: RunContext[None], n: int, text: str) -> str:
+        async with bodies.lasting(attempt_of(ctx), QUICK_S):
+            return given(ctx)
+
+    @worker.hook("tool_input_guardrail", name=BEFORE)
+    async def before(data: ToolCallData[None]) -> ToolGuardrailFunctionOutput:
+        await asyncio.sleep(bodies.seconds(QUICK_S))
+        return judged(bodies)
+
+    @worker.hook("tool_output_guardrail", name=AFTER)
+    async def after(data: ToolOutputData[None]) -> ToolGuardrailFunctionOutput:
+        await asyncio.sleep(bodies.seconds(QUICK_S))
+        return judged(bodies)

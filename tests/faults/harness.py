@@ -12,15 +12,15 @@ from pathlib import Path
 from typing import Any
 
 from baton import close_connections
-from baton.connection import connection_for
-from baton.retry import Timing
+from baton.server.connection import connection_for
+from baton.server.retry import Timing
 from tests.crash.raw_clients import channel_to
 from tests.faults.callers import Caller, Progress, faults_of
 from tests.faults.conductor import Conductor
 from tests.faults.counting import Counted, Seen, count
 from tests.faults.house import House, Plan
 from tests.faults.journal import Journal, read_journals
-from tests.faults.party import Party
+from tests.faults.party import Approver, Party
 from tests.faults.processes import Nursery
 from tests.faults.stored import read_store
 
@@ -114,9 +114,10 @@ class Run:
             which = number // 2 % len(addresses)
             self._callers.append(Caller(number, addresses[which], channels[which], seed, self.progress))
         party = Party(addresses[0], house.claims, stack.enter_context(Journal(self._journals / "party.log")), seed)
+        approver = Approver(addresses[-1], seed)
         conductor = self._conductor = Conductor(house, random.Random(f"{seed} faults"), self._plan.seconds)
         self._tasks = [asyncio.create_task(caller.run()) for caller in self._callers]
-        beside = [asyncio.create_task(work) for work in (party.run(), self._telling())]
+        beside = [asyncio.create_task(work) for work in (party.run(), approver.run(), self._telling())]
         try:
             await conductor.run()
             self.progress.over.set()

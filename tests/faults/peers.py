@@ -18,9 +18,9 @@ from typing import Any, TypeVar
 import grpc
 
 from baton import RunContext, Worker, close_connections
-from baton.client import Client
-from baton.connection import connection_for
-from baton.retry import Timing
+from baton.server.client import Client
+from baton.server.connection import connection_for
+from baton.server.retry import Timing
 from baton.v1 import agent_pb2, handler_pb2, runner_pb2
 from tests.api.calling import kinds
 from tests.client.scripted import Peer

@@ -20,7 +20,7 @@ import grpc
 from baton import FunctionError
 from baton.v1 import handler_pb2 as pb
 from baton.v1 import handler_pb2_grpc
-from tests.faults.functions import NAMES, QUICK_S, Attempt, Bodies, output_of
+from tests.faults.functions import ALLOWED, NAMES, QUICK_S, Attempt, Bodies, output_of
 from tests.faults.journal import Fact, Journal
 from tests.faults.worker import Place, left
 
@@ -309,7 +309,7 @@ class Rogue:
 
 def _spec(name: str) -> pb.HandlerSpec:
     spec = pb.HandlerSpec(name=name)
-    if name == "once":
+    if name in ("once", ALLOWED):
         spec.execution.side_effects = pb.SIDE_EFFECTS_ONCE
     return spec
 

@@ -62,11 +62,14 @@ def _settling(new: NewEvent) -> NewEvent:
     return replace(new, data=event.SerializeToString())
 
 
-class NeverAsks(Runner):
+class NeverAsks:
     """A Runner to which a call that must not run twice is one like any other."""
 
     def __init__(self, runner: Runner) -> None:
         self._runner = runner
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._runner, name)
 
     def step(self, state: TurnState, given: Input) -> tuple[Event, ...]:
         """Implement `Runner.step`."""
@@ -76,7 +79,7 @@ class NeverAsks(Runner):
 
 
 def _never_ask(baton: Baton) -> None:
-    baton.runtime.runner = NeverAsks(baton.runtime.runner)
+    baton.runtime.runner = cast(Runner, NeverAsks(baton.runtime.runner))
 
 
 def _forget_acks(baton: Baton) -> None:

@@ -40,6 +40,28 @@ def outputs_in(events: Iterable[event_pb2.Event]) -> Iterator[item_pb2.FunctionC
             yield event.item_added.item.function_call_output
 
 
+def decisions_in(events: Iterable[event_pb2.Event]) -> Iterator[event_pb2.Decision]:
+    """Give the decisions that a log recorded."""
+    for event in events:
+        if event.HasField("approval_decided"):
+            yield event.approval_decided.decision
+
+
+def returns_in(events: Iterable[event_pb2.Event]) -> Iterator[event_pb2.CallReturned]:
+    """Give what calls returned before guardrails had looked at it."""
+    for event in events:
+        if event.HasField("call_returned"):
+            yield event.call_returned
+
+
+def waits_in(events: Iterable[event_pb2.Event]) -> Iterator[str]:
+    """Give the calls that waited for people, and those whose nested runs had such a call."""
+    for event in events:
+        if event.HasField("approval_requested"):
+            yield event.approval_requested.call_id
+            yield from event.run_path
+
+
 async def read_store(file: Path) -> Stored:
     """Read a store that nobody else has open. Raises StoreHeld, StoreUnavailable."""
     store = await open_sqlite(file, stamp=stamp, holder={"program": "tests.faults"})

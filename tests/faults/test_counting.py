@@ -111,6 +111,11 @@ def counted(stored: Stored, *journal: Entry, **fields: object) -> Counted:
     return count(replace(seen, **fields))  # type: ignore[arg-type]
 
 
+def count_of(stored: Stored, *journal: Entry) -> Counted:
+    """Count, with these entries alone."""
+    return count(Seen(stored=stored, journal=journal))
+
+
 def broken(found: Counted) -> dict[str, int]:
     """List the counts that should be 0 and are not."""
     return {name: len(findings) for name, findings in found.broken.items() if findings}
@@ -167,6 +172,48 @@ def two_turns(stored: Stored) -> Stored:
     )  # fmt: skip
 
 
+def decided(stored: Stored, *verdicts: event_pb2.Verdict.ValueType) -> Stored:
+    """Have these decisions about the first call in the log, before the end of its turn."""
+    made = [
+        event_pb2.ApprovalDecided(decision=event_pb2.Decision(turn_id=TURN, call_id="call_1", verdict=verdict))
+        for verdict in verdicts
+    ]
+    return _with(stored, *(event_pb2.Event(turn_id=TURN, approval_decided=one) for one in made))
+
+
+def decided_again(stored: Stored) -> Stored:
+    """Have two decisions about one call."""
+    return decided(stored, event_pb2.VERDICT_APPROVE, event_pb2.VERDICT_REJECT)
+
+
+def rejected(stored: Stored) -> Stored:
+    """Have a call rejected that ran."""
+    return decided(stored, event_pb2.VERDICT_REJECT)
+
+
+def approved(stored: Stored) -> Stored:
+    """Have a call approved that ran."""
+    return decided(stored, event_pb2.VERDICT_APPROVE)
+
+
+def waited(stored: Stored) -> Stored:
+    """Have the first call approved after a pause."""
+    asked = event_pb2.ApprovalRequested(call_id="call_1")
+    return decided(_with(stored, event_pb2.Event(turn_id=TURN, approval_requested=asked)), event_pb2.VERDICT_APPROVE)
+
+
+def hook_again(stored: Stored) -> Stored:
+    """Have two answers of one hook."""
+    hook = event_pb2.HookSettled(hook_id="hook_1", answer_json="{}")
+    return _with(stored, *[event_pb2.Event(turn_id=TURN, hook_settled=hook)] * 2)
+
+
+def _with(stored: Stored, *events: event_pb2.Event) -> Stored:
+    log = [*stored.events[SESSION][:-1], *events, stored.events[SESSION][-1]]
+    numbered = [with_sequence(event, number) for number, event in enumerate(log, 1)]
+    return replace(stored, events={SESSION: numbered}, last={SESSION: len(numbered)})
+
+
 def same(stored: Stored) -> Stored:
     """Leave it as it is."""
     return stored
@@ -188,6 +235,10 @@ def same(stored: Stored) -> Stored:
         (GOOD, a_gap, {"order_broken": 1}),
         (GOOD, one_event_more, {"order_broken": 1}),
         (GOOD, two_turns, {"order_broken": 1}),
+        (GOOD, decided_again, {"decided_twice": 1}),
+        (GOOD, hook_again, {"decided_twice": 1}),
+        ((call(1), call(2), output(2), output(1), message()), waited, {}),
+        ((call(1, "aide"), call(2), output(2), message()), same, {"calls_lost": 1}),
     ],
 )
 def test_what_the_store_shows_is_counted(
@@ -195,6 +246,27 @@ def test_what_the_store_shows_is_counted(
 ) -> None:
     """Each broken promise is counted under its name, and under no other."""
     assert broken(counted(change(store_of(*items)))) == counts
+
+
+def test_a_result_that_a_guardrail_held_back_is_not_lost() -> None:
+    """It was called durable, and the log has it: as what the call returned, not as its output."""
+    returned = event_pb2.CallReturned(call_id="call_1", output=[item_pb2.ContentPart(text="secret")])
+    stored = _with(store_of(*GOOD), event_pb2.Event(turn_id=TURN, call_returned=returned))
+    acked = Entry(fact=Fact.ACKED, call_id="call_1", attempt=1, outcome="durable", text="secret")
+
+    assert broken(counted(stored, acked)) == {}
+    assert broken(counted(store_of(*GOOD), acked)) == {"calls_lost": 1}
+
+
+@pytest.mark.parametrize(("change", "times"), [(same, 1), (rejected, 1), (approved, 0)])
+def test_a_body_that_began_without_leave_is_counted(change: Callable[[Stored], Stored], times: int) -> None:
+    """Nobody had decided, or it was rejected; one that was approved may run."""
+    stored = change(store_of(*GOOD))
+    entry = begun(1, attempt=1, name="allowed")
+
+    found = count_of(stored, entry, begun(2))
+
+    assert broken(found) == ({"executed_without_leave": times} if times else {})
 
 
 @pytest.mark.parametrize(

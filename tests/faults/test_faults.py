@@ -26,6 +26,8 @@ NONE_OF = (
     "calls_lost",
     "settled_twice",
     "executed_again_although_ask",
+    "executed_without_leave",
+    "decided_twice",
     "order_broken",
     "turns_stuck",
     "turns_failed",

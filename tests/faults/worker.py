@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from baton import Worker, close_connections
-from baton.connection import connection_for
-from baton.retry import Timing
+from baton.server.connection import connection_for
+from baton.server.retry import Timing
 from tests.faults.functions import Bodies, host
 from tests.faults.journal import Claims, Fact, Journal
 

@@ -17,10 +17,11 @@ from baton.v1 import handler_pb2, session_pb2
 from baton_server.main import VERSION
 from tests.crash.house import House, agent, echo, house, said
 from tests.crash.raw_clients import RawWatcher, RawWorker, going
+from tests.crash.whole import allowing, clerk, program
 from tests.modelserver import running
 
 FOLDER = Path(__file__).parent
-MAX_BYTES = 100 * 1024
+MAX_BYTES = 192 * 1024
 MODEL = "rule:calls=4,parallel=2,words=6,checked=1"
 """Two parallel calls in each of two rounds, then a text."""
 
@@ -63,6 +64,45 @@ async def leave_open(home: House, dying: DyingWorker) -> None:
         await watcher.until(lambda: any(event.HasField("session_requires_action") for event in watcher.events))
 
 
+class Lookout:
+    """The functions of the whole run; after `hold` a call of the aide's is held for ever."""
+
+    def __init__(self) -> None:
+        self.hold = False
+        self.held = asyncio.Event()
+
+    async def body(self, call: handler_pb2.Call) -> str:
+        """Answer, or do not."""
+        if self.hold and call.name == "look":
+            self.held.set()
+            await asyncio.Event().wait()
+        return await echo(call)
+
+
+async def leave_whole_runs(home: House) -> None:
+    """Put into the store a run with all that runs have, one in the middle of its nested run, one that is undecided."""
+    lookout = Lookout()
+    worker = program(home.channel, lookout.body)
+    async with going(worker):
+        await worker.attached.wait()
+        done = await home.new_session(clerk())
+        watcher = RawWatcher(home.channel, done)
+        async with going(watcher), allowing(home.channel, watcher):
+            begun = await home.submit(done, said("This turn handed over and ended."))
+            await watcher.until_ended(begun.turn_id)
+        lookout.hold = True
+        nested = await home.new_session(clerk())
+        watcher = RawWatcher(home.channel, nested)
+        async with going(watcher), allowing(home.channel, watcher):
+            await home.submit(nested, said("A worker holds a call of this turn's nested run."))
+            await lookout.held.wait()
+        undecided = await home.new_session(clerk())
+        watcher = RawWatcher(home.channel, undecided)
+        async with going(watcher):
+            await home.submit(undecided, said("This turn waits until somebody allows its call."))
+            await watcher.until(lambda: any(event.HasField("approval_requested") for event in watcher.events))
+
+
 async def generate(store: Path) -> str:
     """Make such a store; returns it as SQL."""
     dying = DyingWorker()
@@ -71,6 +111,7 @@ async def generate(store: Path) -> str:
         async with going(worker):
             await worker.attached.wait()
             await leave_open(home, dying)
+            await leave_whole_runs(home)
     with closing(sqlite3.connect(store)) as db:
         return "\n".join(db.iterdump()) + "\n"
 
@@ -79,8 +120,10 @@ def main() -> None:
     """Write the file of this version."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--replace", action="store_true", help="write it again, though it is there")
-    target = FOLDER / f"{VERSION}.sql"
-    if target.exists() and not parser.parse_args().replace:
+    parser.add_argument("--release", default=VERSION, help="that it is written for (default: %(default)s)")
+    options = parser.parse_args()
+    target = FOLDER / f"{options.release}.sql"
+    if target.exists() and not options.replace:
         parser.error(f"{target} is there already; a released one stays as it is")
     with tempfile.TemporaryDirectory() as folder:
         text = asyncio.run(generate(Path(folder) / "baton.db"))

@@ -9,10 +9,12 @@ from typing import Any
 
 import pytest
 
-from baton_server.core.agents import Agent, FunctionTool, ModelSettings
+from baton_server.core.agents import Agent
 from baton_server.core.errors import Failure
 from baton_server.core.inputs import ModelReplied
 from baton_server.core.responses import user_message
+from baton_server.core.settings import ModelSettings
+from baton_server.core.tools import FunctionTool
 from baton_server.ports.model import Model, ModelError, ModelRequest, TextDelta
 
 HELLO = user_message("Hello").json
@@ -31,18 +33,21 @@ def asking(
     items: Sequence[str] = (HELLO,),
     agent: Agent = PLAIN,
     settings: ModelSettings | None = None,
-    digest: str = "",
     round: int = 1,  # noqa: A002 - as ModelRequest names it
+    **more: Any,
 ) -> ModelRequest:
-    """Make a request."""
+    """Make the request that an agent makes. `more`: other fields of it."""
     return ModelRequest(
         turn_id="turn_1",
         round=round,
         model=model,
-        agent=agent,
-        agent_digest=digest,
         settings=settings or ModelSettings(),
         items=items,
+        instructions=agent.instructions,
+        tools=agent.tools,
+        handoffs=agent.handoffs,
+        output_schema=agent.output_schema,
+        **more,
     )
 
 
@@ -56,8 +61,13 @@ async def answer(model: Model, request: ModelRequest) -> tuple[list[TextDelta], 
 
 async def failure(model: Model, request: ModelRequest) -> Failure:
     """Ask and return how it fails."""
+    return (await error_of(model, request)).failure
+
+
+async def error_of(model: Model, request: ModelRequest) -> ModelError:
+    """Ask and return the error, with what retries go by."""
     with pytest.raises(ModelError) as caught:
         async with aclosing(model.stream(request)) as parts:  # type: ignore[type-var]  # a generator, each one
             async for _ in parts:
                 pass
-    return caught.value.failure
+    return caught.value

@@ -3,62 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from typing import Any
 
 import jsonschema_rs
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.model.asking import answer, asking, function
+from tests.model.asking import answer, asking
 from tests.model.clock import InstantClock
+from tests.model.demo_replies import AGENT, FUNCTIONS, INTEGER, TEXT, answered, calls_of, reply_to, text_in
 
-from baton_server.core.agents import Agent, FunctionTool, ModelSettings
-from baton_server.core.inputs import ModelReplied, NewItem
-from baton_server.core.items import FunctionCall, Message, TextPart, text_of
-from baton_server.core.responses import output_json, user_message
+from baton_server.core.agents import Agent
+from baton_server.core.items import FunctionCall
+from baton_server.core.responses import user_message
+from baton_server.core.tools import FunctionTool
 from baton_server.model.demo import DemoModel
-
-TEXT = {"type": "string"}
-INTEGER = {"type": "integer"}
-CURRENCY = {"enum": ["USD", "EUR", "NOK"]}
-FUNCTIONS = (
-    function("get_weather", "Weather of a city.", city=TEXT),
-    function("get_time", "Local time of a place.", city=TEXT),
-    function("add", "Sums.", a=INTEGER, b=INTEGER),
-    function("convert_currency", amount={"type": "number"}, source=CURRENCY, target=CURRENCY),
-    function("lookupOrder", "Finds what somebody has bought.", order_id=TEXT),
-    function("send_email", to=TEXT, body=TEXT),
-    function("echo", text=TEXT),
-    function("roll_dice", sides={"type": "integer", "default": 6}),
-)
-AGENT = Agent(name="Assistant", functions=FUNCTIONS)
-
-
-async def reply_to(items: Sequence[str], agent: Agent = AGENT, **settings: Any) -> ModelReplied:
-    """Ask for the next reply."""
-    model = DemoModel(InstantClock(), word_delay_s=0)
-    _, reply = await answer(model, asking("demo", items=items, agent=agent, settings=ModelSettings(**settings)))
-    return reply
-
-
-def calls_of(reply: ModelReplied) -> list[tuple[str, Any]]:
-    """Read the calls of a reply, their arguments parsed."""
-    bodies = [item.body for item in reply.items]
-    return [(body.name, json.loads(body.arguments)) for body in bodies if isinstance(body, FunctionCall)]
-
-
-def text_in(reply: ModelReplied) -> str:
-    """Read the one message of a reply."""
-    (item,) = reply.items
-    assert isinstance(item.body, Message)
-    return text_of(item.body.content)
-
-
-def answered(call: NewItem, output: str) -> list[str]:
-    """Write a call and its output, as the next request carries them."""
-    assert isinstance(call.body, FunctionCall)
-    return [call.json, output_json(call.body.model_call_id, (TextPart(text=output),))]
 
 
 @pytest.mark.parametrize(
@@ -144,6 +103,7 @@ async def test_without_parallel_calls_it_makes_them_one_by_one() -> None:
         ("required", "Time in Oslo?", ["get_time"]),
         ("echo", "Weather in Oslo?", ["echo"]),
         ("no_such_function", "Weather in Oslo?", []),
+        ("web_search", "Weather in Oslo?", []),
     ],
 )
 async def test_it_obeys_the_tool_choice(choice: str, message: str, names: list[str]) -> None:
@@ -155,7 +115,7 @@ async def test_it_obeys_the_tool_choice(choice: str, message: str, names: list[s
 
 async def test_a_required_call_is_not_made_twice() -> None:
     """A choice that is not dropped cannot keep a turn going for ever."""
-    agent = Agent(name="A", functions=FUNCTIONS[:1])
+    agent = Agent(name="A", tools=FUNCTIONS[:1])
     items = [user_message("Weather in Oslo?").json]
     items += answered((await reply_to(items, agent, tool_choice="required")).items[0], "sunny")
 
@@ -243,7 +203,7 @@ FITTING = [
 @pytest.mark.parametrize("message", ["use tool", "use tool for Oslo and Rome with 7 and 1.5 and c, note it"])
 async def test_arguments_fit_their_schema(schema: dict[str, Any], message: str) -> None:
     """Whether the message says much or nothing."""
-    agent = Agent(name="A", functions=(FunctionTool(name="tool", parameters_json=json.dumps(schema)),))
+    agent = Agent(name="A", tools=(FunctionTool(name="tool", parameters_json=json.dumps(schema)),))
 
     calls = calls_of(await reply_to([user_message(message).json], agent))
 
@@ -270,7 +230,7 @@ async def test_arguments_fit_their_schema(schema: dict[str, Any], message: str) 
 )
 async def test_odd_schemas_are_answered_too(parameters: str) -> None:
     """What is not understood gives an object all the same."""
-    agent = Agent(name="A", functions=(FunctionTool(name="tool", parameters_json=parameters),))
+    agent = Agent(name="A", tools=(FunctionTool(name="tool", parameters_json=parameters),))
 
     (call,) = calls_of(await reply_to([user_message("use tool").json], agent))
 
@@ -281,7 +241,7 @@ async def test_a_schema_that_holds_itself_many_times_ends() -> None:
     """Arguments have a bound, whatever a schema unfolds to."""
     names = [f"p{number}" for number in range(20)]
     node = {"type": "object", "properties": {name: {"$ref": "#"} for name in names}, "required": names}
-    agent = Agent(name="A", functions=(FunctionTool(name="tool", parameters_json=json.dumps(node)),))
+    agent = Agent(name="A", tools=(FunctionTool(name="tool", parameters_json=json.dumps(node)),))
 
     reply = await reply_to([user_message("use tool").json], agent)
 
@@ -300,7 +260,7 @@ JSON = st.recursive(
 @given(parameters=st.dictionaries(st.sampled_from(KEYWORDS), JSON, max_size=5), message=st.text(max_size=40))
 async def test_no_schema_and_no_message_upsets_it(parameters: dict[str, Any], message: str) -> None:
     """Every request is answered validly."""
-    agent = Agent(name="A", functions=(FunctionTool(name="tool", parameters_json=json.dumps(parameters)),))
+    agent = Agent(name="A", tools=(FunctionTool(name="tool", parameters_json=json.dumps(parameters)),))
 
     reply = await reply_to([user_message(f"tool {message}").json], agent)
 

@@ -7,10 +7,11 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from tests.model.asking import asking, failure
+from tests.model.asking import asking, error_of, failure
 from tests.support.model_server import ModelServer
 
 from baton_server.core.errors import Failure, Reason
+from baton_server.core.retries import Attempt
 from baton_server.model.openai import OpenAIModel
 
 KEY = "my-secret-key"
@@ -26,7 +27,12 @@ async def model(model_server: ModelServer) -> AsyncIterator[OpenAIModel]:
 
 async def fails(model: OpenAIModel, server: ModelServer, **step: Any) -> Failure:
     """Ask a model whose one step is this."""
-    return await failure(model, asking(server.load("failing", step)))
+    return await failure(model, asking(server.load("failing", step), conversation_id="conv_7"))
+
+
+async def attempt(model: OpenAIModel, server: ModelServer, **step: Any) -> Attempt:
+    """Ask a model whose one step is this, and return what retries go by."""
+    return (await error_of(model, asking(server.load("failing", step)))).attempt
 
 
 CASES = [
@@ -52,6 +58,7 @@ CASES = [
     ),
     (422, None, Reason.MODEL_REQUEST_INVALID, {"provider": "openai", "param": "temperature"}),
     (408, None, Reason.MODEL_TIMEOUT, {"timeout": "unknown"}),
+    (400, "conversation_locked", Reason.CONVERSATION_LOCKED, {"conversation_id": "conv_7"}),
     (500, "server_error", Reason.MODEL_UNAVAILABLE, {"provider": "openai", "status": "500"}),
     (503, None, Reason.MODEL_UNAVAILABLE, {"provider": "openai", "status": "503"}),
 ]
@@ -91,6 +98,56 @@ async def test_a_rate_limit_says_how_long_to_wait(
     failed = await fails(model, model_server, error=error)
 
     assert (failed.metadata.get("retry_after"), failed.retryable) == (wait, True)
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "headers", "suggested"),
+    [
+        (400, "odd", {}, False),
+        (401, "invalid_api_key", {}, False),
+        (404, None, {}, False),
+        (408, None, {}, True),
+        (409, None, {}, True),
+        (429, None, {}, True),
+        (429, "insufficient_quota", {}, False),
+        (500, None, {}, True),
+        (503, None, {}, True),
+        (503, None, {"x-should-retry": "false"}, False),
+        (400, "odd", {"x-should-retry": "true"}, True),
+        (503, None, {"x-should-retry": "maybe"}, True),
+        (400, "conversation_locked", {}, False),
+    ],
+)
+async def test_a_retry_is_suggested_by_status_or_by_the_provider(
+    model: OpenAIModel, model_server: ModelServer, status: int, code: str, headers: dict[str, str], suggested: bool
+) -> None:
+    """The provider's own word comes first, and a budget that is used up does not fill again."""
+    error = {"status": status, "code": code, "message": "No.", "headers": headers}
+
+    tried = await attempt(model, model_server, error=error)
+
+    assert tried == Attempt(status=status, suggested=suggested, locked=code == "conversation_locked")
+
+
+@pytest.mark.parametrize(
+    ("headers", "wait_s"),
+    [
+        ({"retry-after": "20"}, 20.0),
+        ({"retry-after-ms": "1500", "retry-after": "2"}, 1.5),
+        ({"retry-after": "0"}, 0.0),
+        ({"retry-after-ms": "-5"}, 0.0),
+        ({"retry-after-ms": "inf"}, None),
+        ({"retry-after": "9" * 400}, None),
+        ({"retry-after": "soon"}, None),
+    ],
+)
+async def test_retries_know_how_long_to_wait(
+    model: OpenAIModel, model_server: ModelServer, headers: dict[str, str], wait_s: float | None
+) -> None:
+    """In seconds, and never for ever."""
+    tried = await attempt(model, model_server, error={"status": 503, "message": "No.", "headers": headers})
+
+    assert tried.retry_after_s == wait_s
 
 
 async def test_a_refused_key_is_not_shown(model: OpenAIModel, model_server: ModelServer) -> None:

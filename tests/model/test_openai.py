@@ -11,11 +11,12 @@ from contextlib import aclosing
 from typing import Any
 
 import pytest
-from tests.model.asking import HELLO, answer, asking, failure
+from tests.model.asking import HELLO, answer, asking, error_of, failure
 from tests.support.model_server import ModelServer
 
 from baton_server.core.errors import Reason
 from baton_server.core.items import FunctionCall, Message, TextPart, Usage
+from baton_server.core.retries import Attempt
 from baton_server.model.openai import OpenAIModel
 from baton_server.ports.model import TextDelta
 
@@ -211,6 +212,31 @@ async def test_a_broken_connection_is_a_failed_call(
     assert (failed.reason, failed.retryable) == (Reason.MODEL_UNAVAILABLE, True)
     assert failed.metadata == {"provider": "openai"}
     assert "timed out" not in failed.message
+
+
+@pytest.mark.parametrize(
+    ("step", "attempt"),
+    [
+        ({"hang_up": True}, Attempt(network=True, suggested=True)),
+        ({"drop_after_events": 2}, Attempt(network=True, suggested=True)),
+        ({"drop_after_events": 3}, Attempt(network=True, suggested=True, begun=True)),
+        ({"end_after_events": 2}, Attempt(network=True, suggested=True)),
+        ({"end_after_events": 6}, Attempt(network=True, suggested=True, begun=True)),
+        ({"fail_after_events": 2}, Attempt(suggested=True)),
+        ({"fail_after_events": 5}, Attempt(suggested=True, begun=True)),
+        ({"error_after_events": 5, "fail_with": {"code": "invalid_prompt"}}, Attempt(begun=True)),
+        ({"answer": {"content_type": "text/html", "text": "<html>Welcome</html>"}}, Attempt()),
+    ],
+)
+async def test_retries_know_how_far_a_reply_came(
+    model: OpenAIModel, model_server: ModelServer, step: dict[str, Any], attempt: Attempt
+) -> None:
+    """Whether the connection was to blame, and whether something of the reply had come."""
+    name = model_server.load("broken", {"text": "one two three", **step})
+
+    error = await error_of(model, asking(name))
+
+    assert error.attempt == attempt
 
 
 async def test_a_stream_without_its_end_is_a_failed_call(model: OpenAIModel, model_server: ModelServer) -> None:

@@ -10,6 +10,7 @@ import pytest
 from baton_server.core.errors import Reason
 from baton_server.core.inputs import ModelReplied
 from baton_server.core.items import FunctionCall, Hosted, Message, Reasoning, Usage
+from baton_server.core.retries import Attempt
 from baton_server.model.failures import Provider
 from baton_server.model.reply import ReplyReader
 from baton_server.ports.model import ModelError, TextDelta
@@ -121,6 +122,77 @@ def test_the_terminal_response_is_the_reply() -> None:
 def test_a_reply_without_usage_counts_as_one_request(usage: object) -> None:
     """Compatible servers leave it out."""
     assert replied(completed([MESSAGE], usage=usage)).usage == Usage(requests=1)
+
+
+def test_the_providers_own_usage_is_kept_where_it_is_asked_for() -> None:
+    """Whatever it counts besides; elsewhere it would only be dead weight."""
+    usage = {"input_tokens": 3, "output_tokens": 2, "cost": {"eur": 0.1}, "total_tokens": 5}
+    keeping = ReplyReader(Provider(name="openai", base_url=""), "gpt", 1, raw_usage=True)
+    keeping.feed(completed([MESSAGE], usage=usage))
+
+    assert keeping.reply is not None
+    assert json.loads(keeping.reply.usage.raw_json) == usage
+    assert replied(completed([MESSAGE], usage=usage)).usage.raw_json == ""
+
+
+def test_items_of_hosted_tools_are_carried_whole() -> None:
+    """A search for deferred functions is the API's own affair, and what it found goes back with the history."""
+    search = {"type": "tool_search_call", "id": "ts_1", "execution": "server", "arguments": {"paths": ["crm"]}}
+    found = {"type": "tool_search_output", "tools": [{"type": "function", "name": "f", "parameters": {}}]}
+    call = {"type": "function_call", "call_id": "c1", "name": "f", "namespace": "crm", "arguments": "{}"}
+
+    items = replied(completed([search, found, call])).items
+
+    assert [item.body for item in items[:2]] == [Hosted(type="tool_search_call"), Hosted(type="tool_search_output")]
+    assert [json.loads(item.json) for item in items] == [search, found, call]
+
+
+@pytest.mark.parametrize(
+    ("events", "begun"),
+    [
+        ([], False),
+        ([event("response.created", response={"output": []}), event("response.in_progress", response={})], False),
+        ([event("response.created", response={}), event("response.output_item.added", item=MESSAGE)], True),
+        ([event("response.output_text.delta", delta="Hi")], True),
+        ([event("response.hosted.thinking")], True),
+    ],
+)
+def test_a_reply_has_begun_with_its_first_own_event(events: list[bytes], begun: bool) -> None:
+    """Those that open the stream are none of it."""
+    read = reader()
+
+    for data in events:
+        read.feed(data)
+
+    assert read.begun is begun
+
+
+def test_a_failure_is_no_beginning() -> None:
+    """A stream that only says that it fails has brought nothing."""
+    read = reader()
+    read.feed(event("response.created", response={}))
+    with pytest.raises(ModelError):
+        read.feed(event("response.failed", response={"error": {"code": "server_error", "message": "Oops."}}))
+
+    assert not read.begun
+
+
+@pytest.mark.parametrize(
+    ("code", "attempt"),
+    [
+        ("server_error", Attempt(suggested=True)),
+        ("rate_limit_exceeded", Attempt(suggested=True)),
+        ("insufficient_quota", Attempt()),
+        ("invalid_prompt", Attempt()),
+        ("conversation_locked", Attempt(locked=True)),
+    ],
+)
+def test_a_failure_in_the_stream_tells_retries_what_they_need(code: str, attempt: Attempt) -> None:
+    """It has no status, so its code says whether the same request may succeed."""
+    with pytest.raises(ModelError) as caught:
+        reader().feed(event("error", code=code, message="So."))
+
+    assert caught.value.attempt == attempt
 
 
 def test_big_numbers_and_lone_surrogates_are_kept() -> None:

@@ -54,6 +54,40 @@ async def test_a_prefix_chooses_the_provider(model: str, asked: str) -> None:
     assert reply.model == asked
 
 
+@pytest.mark.parametrize(
+    ("model", "asked"),
+    [
+        ("gpt-5", "vllm:gpt-5"),
+        ("meta-llama/Llama-3-8B", "vllm:meta-llama/Llama-3-8B"),
+        ("", "vllm:small"),
+        ("openai/gpt-5", "openai:gpt-5"),
+        ("demo", "demo:demo"),
+    ],
+)
+async def test_a_run_may_choose_the_provider_of_names_without_a_prefix(model: str, asked: str) -> None:
+    """A prefix says more."""
+    providers = {name: Echo(name) for name in ("openai", "demo", "vllm")}
+    router = ModelRouter(providers, default_provider="openai", default_model="small")
+
+    _, reply = await answer(router, asking(model, provider="vllm"))
+
+    assert reply.model == asked
+
+
+@pytest.mark.parametrize("model", ["gpt-5", "openai/gpt-5"])
+async def test_a_provider_that_the_server_does_not_have_is_named(model: str) -> None:
+    """Beside those that it has."""
+    router = ModelRouter({name: Echo(name) for name in ("openai", "demo")}, default_provider="openai")
+
+    failed = await failure(router, asking(model, provider="litellm"))
+
+    assert (failed.reason, dict(failed.metadata)) == (
+        Reason.MODEL_NOT_FOUND,
+        {"model": model, "provider": "litellm"},
+    )
+    assert all(name in failed.message for name in ("'litellm'", "'openai'", "'demo'"))
+
+
 async def test_closing_the_router_closes_its_providers() -> None:
     """The server holds one model."""
     providers = {name: Echo(name) for name in ("a", "b")}

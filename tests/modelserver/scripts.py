@@ -38,7 +38,7 @@ class ApiError(Exception):
 class Recorded:
     """A request as it came. `raw`: its body. `disconnected`: the peer left before the answer was written.
 
-    `connection`: equal for requests that came on one connection.
+    `connection`: equal for requests that came on one connection. `query`: of its URL.
     """
 
     at: float
@@ -46,6 +46,7 @@ class Recorded:
     raw: bytes
     headers: Mapping[str, str]
     connection: str = ""
+    query: Mapping[str, str] = field(default_factory=dict)
     disconnected: bool = False
 
     def as_json(self) -> Json:
@@ -113,6 +114,7 @@ class Scripts:
             body=body,
             raw=raw,
             headers={name.lower(): value for name, value in request.headers.items()},
+            query=dict(request.query),
             connection=str(request.transport and request.transport.get_extra_info("peername")),
         )
         with self._changed:

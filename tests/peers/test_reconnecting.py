@@ -14,8 +14,8 @@ from tests.support.server import free_port
 from tests.support.stage import Stage, eventually
 
 from baton import Agent, BatonConnectionError, Runner, Worker, close_connections
-from baton.connection import connection_for
-from baton.retry import Timing
+from baton.server.connection import connection_for
+from baton.server.retry import Timing
 
 # -- connections ---------------------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ from tests.support.scripted_worker import ScriptedWorker, acked
 from tests.support.stage import ANY_OBJECT, Stage
 
 from baton import Agent, RunItemStreamEvent, Runner, function_tool
-from baton.client import Client
+from baton.server.client import Client
 from baton.v1 import handler_pb2, item_pb2, session_pb2
 
 

@@ -35,6 +35,7 @@ from baton_server.core.inputs import (
     CallSettled,
     CallsUnheld,
     CallTimedOut,
+    DecisionMade,
     Input,
 )
 from baton_server.core.items import FunctionCallOutput, Item, Settlement, TextPart
@@ -118,7 +119,7 @@ class Room:
         )
         self.registry = Registry()
         self.hooks = NotedHooks(self.runtime, self.registry)
-        self.dispatcher = Dispatcher(self.runtime, self.registry, self.feed, lambda: None, lambda _: 7)
+        self.dispatcher = Dispatcher(self.runtime, self.registry, self.feed, lambda: None, _in_a_nested_run)
         self.workers = Workers(self.runtime, self.registry, self.dispatcher, self.hooks)
         self.fed: list[Input] = []
         self.batches: list[Batch] = []
@@ -245,6 +246,8 @@ class Room:
                 return await self.settle(call_id, Settlement.TIMEOUT, reason=CancelReason.TIMEOUT)
             case CallExpired(call_id=call_id):
                 return await self.settle(call_id, Settlement.EXPIRED, reason=CancelReason.EXPIRED)
+            case DecisionMade(decision=decision, expired=True):
+                return await self.settle(decision.call_id, Settlement.REJECTED)
             case AttemptFailed():
                 return await self._fail(given)
             case _:
@@ -365,3 +368,8 @@ class Room:
         hand = Hand(self)
         await hand.attach(Introduction(**{"instance_id": "", "handlers": handlers, **hello}), granted)
         return hand
+
+
+def _in_a_nested_run(_turn_id: str, _call_id: str) -> tuple[tuple[str, ...], int]:
+    """Says where every call was made."""
+    return ("call_0",), 7

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
-from pathlib import Path
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
@@ -51,14 +50,6 @@ def values(points: Points, name: str) -> dict[tuple[str, ...], Any]:
     """List what an instrument counted, by the values of its attributes."""
     found = points.get(name, {})
     return {tuple(value for _, value in attributes): point.value for attributes, point in found.items()}
-
-
-@pytest.fixture
-async def stage(tmp_path: Path) -> AsyncIterator[Stage]:
-    """Run a stage for one test."""
-    made = await Stage(tmp_path).start()
-    yield made
-    await made.stop()
 
 
 async def test_calls_are_counted_by_what_settled_them(stage: Stage, counted: Callable[[], Points]) -> None:
@@ -202,8 +193,8 @@ def test_an_observer_that_fails_fails_nobody_else() -> None:
     observers = Observers(Failing(), Noting())
     attendance = Attendance(streams=1, watches=0, credit=2)
 
-    observers.recorded(())
+    observers.left("turn_1")
     observers.delivered("f", 1, 0.0)
     observers.attended(attendance)
 
-    assert told == [("recorded", ((),)), ("delivered", ("f", 1, 0.0)), ("attended", (attendance,))]
+    assert told == [("left", ("turn_1",)), ("delivered", ("f", 1, 0.0)), ("attended", (attendance,))]

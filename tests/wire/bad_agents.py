@@ -1,25 +1,46 @@
-"""Bad agents and run configurations, as data, for every request that carries one."""
+"""Bad agents, as data, for every request that carries one; and the rows of requests that carry options of a run."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from tests.wire.good_requests import LONG_ID, LONG_LABELS, LONG_NAME, OPEN, Bad, Json, at, but, expires, labels
+from tests.wire.bad_pieces import (
+    A_REFERENCE,
+    APPROVALS,
+    ENABLED,
+    FAILURE_TEXTS,
+    FILTERS,
+    GUARDRAILS,
+    LIFECYCLE,
+    REFERENCES,
+    TOOL_GUARDRAILS,
+    under,
+)
+from tests.wire.bad_settings import CONFIGS, SETTINGS, some
+from tests.wire.good_agents import OPEN, Json
+from tests.wire.good_requests import LONG_ID, LONG_NAME, Bad, at, but, expires, labels
 
-
-def _function(**fields: Any) -> Json:
-    return {"tools": [{"function": {"name": "f", **fields}}]}
-
+LONG_AGENT = "Long" * 18
+"""A good name of an agent, of which none of a tool can be made."""
 
 TIMEOUTS = ("0s", "0.0005s", "-1s", "86400.001s")
-HOOK_TIMEOUTS = ("0s", "0.0005s", "-1s", "600.001s")
 POINTERS: list[tuple[Json, str]] = [
     ({"idempotency_fields": [f"/f{number}" for number in range(17)]}, "idempotency_fields"),
     *(({"idempotency_fields": ["/order/id", bad]}, "idempotency_fields[1]")
       for bad in ("", "order", "#/order", "/or~der", "/order~2id", "/order~")),
 ]  # fmt: skip
 
-_BAD_EXECUTIONS: list[tuple[Json, str]] = [
+SCHEMAS = (
+    "{",
+    "[]",
+    "true",
+    '{"type":"object","required":3}',
+    '{"type":"object","properties":{"a":{"$ref":"https://example.com/a"}}}',
+    '{"type":"object","default":' + "[" * 200 + "]" * 200 + "}",
+)
+"""No schemas of anything."""
+
+_EXECUTIONS: list[tuple[Json, str]] = [
     *(({"timeout": bad}, "timeout") for bad in TIMEOUTS),
     *(({"expires": bad}, "expires") for bad in ("0.999s", "-1s", "2592000.001s")),
     ({"lost_worker": 9}, "lost_worker"),
@@ -27,118 +48,161 @@ _BAD_EXECUTIONS: list[tuple[Json, str]] = [
     *POINTERS,
 ]
 
-_BAD_TIMEOUT_ACTIONS: list[tuple[Json, str]] = [
-    ({}, "action"),
-    ({"text": ""}, "text"),
-    ({"text": "x" * 4097}, "text"),
-    ({"text": "a\0b"}, "text"),
-    ({"fail_turn": False}, "fail_turn"),
+_FUNCTIONS: list[tuple[Json, str]] = [
+    *(({"name": bad}, "name") for bad in ("", "get weather", "f" * 65)),
+    ({"description": "a\0b"}, "description"),
+    *(({"parameters_json": bad}, "parameters_json") for bad in (*SCHEMAS, '{"type":"string"}')),
+    ({"parameters_json": OPEN, "strict": True}, "strict"),
+    ({"defer_loading": True}, "defer_loading"),
+    *under("needs_approval", APPROVALS),
+    *under("enabled", ENABLED),
+    *under("execution", _EXECUTIONS),
+    *(({"input_guardrails": bad}, f"input_guardrails{path}") for bad, path in TOOL_GUARDRAILS),
+    *(({"output_guardrails": bad}, f"output_guardrails{path}") for bad, path in TOOL_GUARDRAILS[:2]),
+    *under("on_crash", FAILURE_TEXTS),
+    *under("on_timeout", FAILURE_TEXTS),
+    *under("custom_data", REFERENCES),
+    ({"handler_version": "v" * 65}, "handler_version"),
+    ({"handler_version": "a\0b"}, "handler_version"),
 ]
 
-_BAD_REFERENCES: list[tuple[Json, str]] = [
-    *(({"name": bad}, "name") for bad in ("", "no pii", "n" * 65)),
-    *(({"name": "check", "timeout": bad}, "timeout") for bad in HOOK_TIMEOUTS),
+_AGENT_TOOLS: list[tuple[Json, str]] = [
+    ({"agent": ""}, "agent"),
+    ({"agent": "n" * 129}, "agent"),
+    ({"agent": LONG_AGENT}, "tool_name"),
+    *(({"tool_name": bad}, "tool_name") for bad in ("say it", "t" * 65)),
+    ({"description": "a\0b"}, "description"),
+    *(({"parameters_json": bad}, "parameters_json") for bad in ("{", '{"type":"string"}')),
+    *under("input_builder", A_REFERENCE),
+    *under("output_extractor", A_REFERENCE),
+    *(({"max_turns": bad}, "max_turns") for bad in (-1, 1_000_001)),
+    *under("needs_approval", APPROVALS[:1]),
+    *under("enabled", ENABLED[:1]),
+    *under("on_crash", FAILURE_TEXTS[:1]),
 ]
 
-_CHECK: Json = {"name": "no_pii", "hook": {"name": "check"}}
-
-_BAD_GUARDRAILS: list[tuple[list[Json], str]] = [
-    ([{**_CHECK, "name": f"g{number}"} for number in range(33)], ""),
-    ([{**_CHECK, "name": ""}], "[0].name"),
-    ([{**_CHECK, "name": "n" * 129}], "[0].name"),
-    ([{**_CHECK, "name": "a\0b"}], "[0].name"),
-    ([_CHECK, {**_CHECK, "blocking": True}], "[1].name"),
-    ([{"name": "no_pii"}], "[0].check"),
-    *(([_CHECK, {"name": "other", "hook": bad}], f"[1].hook.{path}") for bad, path in _BAD_REFERENCES),
-]
-
-
-_BAD_AGENTS: list[tuple[Json, tuple[str, ...]]] = [
-    ({"name": ""}, ("name",)),
-    ({"name": "n" * 129}, ("name",)),
-    ({"name": "a\0b"}, ("name",)),
-    ({"instructions": "a\0b"}, ("instructions",)),
-    ({"instructions": "x" * (3 * 1024 * 1024)}, ("",)),
-    ({"model": "a\0b"}, ("model",)),
-    ({"tools": [{}]}, ("tools[0].tool",)),
-    ({"tools": [{"function": {"name": f"f{n}"}} for n in range(513)]}, ("tools",)),
-    (_function(name=""), ("tools[0].function.name",)),
-    (_function(name="get weather"), ("tools[0].function.name",)),
-    (_function(name="f" * 65), ("tools[0].function.name",)),
-    (_function(description="a\0b"), ("tools[0].function.description",)),
-    ({"tools": [{"function": {"name": "f"}}] * 2}, ("tools[1].function.name",)),
-    (_function(parameters_json="{"), ("tools[0].function.parameters_json",)),
-    (_function(parameters_json="[]"), ("tools[0].function.parameters_json",)),
-    (_function(parameters_json="true"), ("tools[0].function.parameters_json",)),
-    (_function(parameters_json='{"type":"string"}'), ("tools[0].function.parameters_json",)),
-    (_function(parameters_json='{"type":"object","required":3}'), ("tools[0].function.parameters_json",)),
-    (
-        _function(parameters_json='{"type":"object","properties":{"a":{"$ref":"https://example.com/a"}}}'),
-        ("tools[0].function.parameters_json",),
-    ),
-    (
-        _function(parameters_json='{"type":"object","default":' + "[" * 200 + "]" * 200 + "}"),
-        ("tools[0].function.parameters_json",),
-    ),
-    (_function(parameters_json=OPEN, strict=True), ("tools[0].function.strict",)),
-    (_function(handler_version="v" * 65), ("tools[0].function.handler_version",)),
-    (_function(handler_version="a\0b"), ("tools[0].function.handler_version",)),
-    *((_function(execution=bad), (f"tools[0].function.execution.{path}",)) for bad, path in _BAD_EXECUTIONS),
-    *((_function(on_timeout=bad), (f"tools[0].function.on_timeout.{path}",)) for bad, path in _BAD_TIMEOUT_ACTIONS),
-    *(({"input_guardrails": bad}, (f"input_guardrails{path}",)) for bad, path in _BAD_GUARDRAILS),
-    ({"model_settings": {"tool_choice": "get_wether"}}, ("model_settings.tool_choice",)),
-]
-
-_BAD_SETTINGS: list[tuple[Json, str]] = [
-    ({"temperature": -0.1}, "temperature"),
-    ({"temperature": 2.1}, "temperature"),
-    ({"temperature": "NaN"}, "temperature"),
-    ({"top_p": -0.1}, "top_p"),
-    ({"top_p": "Infinity"}, "top_p"),
-    ({"tool_choice": "get weather"}, "tool_choice"),
-    ({"truncation": "some"}, "truncation"),
-    ({"max_tokens": 0}, "max_tokens"),
-    ({"verbosity": "loud"}, "verbosity"),
-    ({"metadata": LONG_LABELS}, "metadata"),
-    ({"reasoning": {"effort": "a\0b"}}, "reasoning.effort"),
-    ({"reasoning": {"summary": "a\0b"}}, "reasoning.summary"),
-]
-
-_BAD_CONFIGS: list[tuple[Json, str]] = [
-    ({"max_turns": -1}, "max_turns"),
-    ({"max_turns": 1_000_001}, "max_turns"),
-    ({"max_turns": 1, "unlimited_turns": True}, "unlimited_turns"),
-    ({"model": "a\0b"}, "model"),
-    ({"tracing": {"workflow_name": LONG_NAME}}, "tracing.workflow_name"),
-    ({"tracing": {"group_id": LONG_NAME}}, "tracing.group_id"),
-    ({"tracing": {"metadata": LONG_LABELS}}, "tracing.metadata"),
-    ({"unserved_grace": "-1s"}, "unserved_grace"),
-    ({"unserved_grace": "600.001s"}, "unserved_grace"),
-    ({"scopes": ["s"] * 9}, "scopes"),
-    ({"scopes": [""]}, "scopes[0]"),
-    ({"scopes": ["s", LONG_NAME]}, "scopes[1]"),
-    ({"scopes": ["a\0b"]}, "scopes[0]"),
-    *(({"input_guardrails": bad}, f"input_guardrails{path}") for bad, path in _BAD_GUARDRAILS),
-    ({"model_input_filters": [{"hook": {"name": "trim"}}] * 9}, "model_input_filters"),
-    ({"model_input_filters": [{}]}, "model_input_filters[0].filter"),
+_HOSTED: tuple[str, ...] = (
+    "",
+    "{",
+    "[]",
+    "{}",
+    '{"type":3}',
+    '{"type":""}',
     *(
-        ({"model_input_filters": [{"hook": bad}]}, f"model_input_filters[0].hook.{path}")
-        for bad, path in _BAD_REFERENCES
-    ),
-    ({"lifecycle_hooks": [{"hook": {"name": "audit"}}] * 9}, "lifecycle_hooks"),
-    ({"lifecycle_hooks": [{"moments": ["LIFECYCLE_MOMENT_AGENT_START"]}]}, "lifecycle_hooks[0].hook"),
-    *(({"lifecycle_hooks": [{"hook": bad}]}, f"lifecycle_hooks[0].hook.{path}") for bad, path in _BAD_REFERENCES),
-    *(
-        (
-            {"lifecycle_hooks": [{"hook": {"name": "audit"}, "moments": ["LIFECYCLE_MOMENT_MODEL_END", bad]}]},
-            "lifecycle_hooks[0].moments[1]",
+        f'{{"type":"{bad}"}}'
+        for bad in (
+            *("computer", "computer_use_preview", "shell", "local_shell", "apply_patch", "custom"),
+            *("function", "tool_search", "mcp"),
         )
-        for bad in (0, 7)
     ),
-    *(({"model_settings": bad}, f"model_settings.{path}") for bad, path in _BAD_SETTINGS),
+    '{"type":"mcp","require_approval":"always"}',
+)
+
+_HANDOFFS: list[tuple[Json, str]] = [
+    ({"agent": ""}, "agent"),
+    ({"agent": "n" * 129}, "agent"),
+    ({"agent": LONG_AGENT}, "tool_name"),
+    *(({"tool_name": bad}, "tool_name") for bad in ("to billing", "t" * 65)),
+    ({"tool_description": "a\0b"}, "tool_description"),
+    *(({"input_schema_json": bad}, "input_schema_json") for bad in ("{", '{"type":"string"}')),
+    *under("on_handoff", A_REFERENCE),
+    *(({"input_filters": bad}, f"input_filters{path}") for bad, path in FILTERS[:3]),
+    *under("enabled", ENABLED[:1]),
 ]
 
-_BAD_REFS: list[tuple[Json, str]] = [
+_OUTPUTS: list[tuple[Json, str]] = [
+    *(({"name": bad, "schema_json": '{"type":"string"}'}, "name") for bad in ("final output", "n" * 65)),
+    ({}, "schema_json"),
+    *(({"schema_json": bad}, "schema_json") for bad in SCHEMAS),
+    ({"schema_json": OPEN}, "strict"),
+    ({"schema_json": OPEN, "strict": True}, "strict"),
+]
+
+_BEHAVIORS: list[tuple[Json, str]] = [
+    ({}, "behavior"),
+    ({"stop_on_first_tool": False}, "stop_on_first_tool"),
+    ({"stop_at_tools": {}}, "stop_at_tools.names"),
+    ({"stop_at_tools": {"names": ["f"] * 513}}, "stop_at_tools.names"),
+    *(({"stop_at_tools": {"names": ["f", bad]}}, "stop_at_tools.names[1]") for bad in ("", "f" * 129)),
+    *under("hook", REFERENCES),
+]
+
+
+def _tool(kind: str, bad: Json, **good: Any) -> Json:
+    return {"tools": [{kind: {**good, **bad}}], "agents": [{"name": "Other"}, {"name": LONG_AGENT}]}
+
+
+_AGENTS: list[tuple[Json, str]] = [
+    *(({"name": bad}, "name") for bad in ("", "n" * 129, "a\0b")),
+    ({"instructions": "a\0b"}, "instructions"),
+    ({"instructions": "x" * (3 * 1024 * 1024)}, ""),
+    *under("instructions_hook", REFERENCES),
+    ({"model": "a\0b"}, "model"),
+    *under("model_settings", SETTINGS),
+    ({"model_settings": {"tool_choice": "get_wether"}}, "model_settings.tool_choice"),
+    ({"tools": [{}]}, "tools[0].tool"),
+    ({"tools": [{"function": {"name": f"f{n}"}} for n in range(513)]}, "tools"),
+    *((_tool("function", bad, name="f"), f"tools[0].function.{path}") for bad, path in _FUNCTIONS),
+    *((_tool("agent", bad, agent="Other"), f"tools[0].agent.{path}") for bad, path in _AGENT_TOOLS),
+    *((_tool("hosted", {"tool_json": bad}), "tools[0].hosted.tool_json") for bad in _HOSTED),
+    ({"tools": [{"tool_search": {}}, {"tool_search": {}}]}, "tools[1].tool_search"),
+    *(
+        ({"handoffs": [{"agent": "Helper", **bad}], "agents": [{"name": LONG_AGENT}]}, f"handoffs[0].{path}")
+        for bad, path in _HANDOFFS
+    ),
+    ({"handoffs": [{"agent": "Helper"}] * 129}, "handoffs"),
+    ({"handoff_description": "a\0b"}, "handoff_description"),
+    *under("output_schema", _OUTPUTS),
+    *(({"input_guardrails": bad}, f"input_guardrails{path}") for bad, path in GUARDRAILS),
+    *(({"output_guardrails": bad}, f"output_guardrails{path}") for bad, path in GUARDRAILS[:2]),
+    ({"output_guardrails": [{"name": "a", "hook": {"name": "h"}, "blocking": True}]}, "output_guardrails[0].blocking"),
+    *under("tool_use_behavior", _BEHAVIORS),
+    *(({"lifecycle_hooks": bad}, f"lifecycle_hooks{path}") for bad, path in LIFECYCLE),
+    ({"agents": [{"name": f"a{n}"} for n in range(128)]}, "agents"),
+    ({"agents": [{"name": "Other"}, {}]}, "agents[1].name"),
+    *(
+        ({"agents": [{"name": "Other"}, {"name": "Third", "tools": [{"function": {"name": "f", **bad}}]}]},
+         f"agents[1].tools[0].function.{path}")
+        for bad, path in under("needs_approval", APPROVALS[:3])
+    ),
+]  # fmt: skip
+
+GRAPHS: list[tuple[Json, dict[str, str]]] = [
+    (
+        {"agents": [{"name": "A"}, {"name": "B"}, {"name": "A"}]},
+        {"agent": "A", "problem": "two agents of one name"},
+    ),
+    ({"agents": [{"name": "Helper"}]}, {"agent": "Helper", "problem": "two agents of one name"}),
+    (
+        {"agents": [{"name": "A", "agents": [{"name": "B"}]}]},
+        {"agent": "A", "problem": "agents on an agent that does not start"},
+    ),
+    (
+        {"handoffs": [{"agent": "Billing"}]},
+        {"agent": "Helper", "handoff": "Billing", "problem": "no such agent"},
+    ),
+    (
+        {"agents": [{"name": "A", "tools": [{"agent": {"agent": "B"}}]}]},
+        {"agent": "A", "tool": "B", "problem": "no such agent"},
+    ),
+    (
+        {"tools": [{"agent": {"agent": "Helper"}}]},
+        {"agent": "Helper", "tool": "Helper", "problem": "an agent tool that contains itself"},
+    ),
+    (
+        {
+            "tools": [{"agent": {"agent": "A"}}],
+            "agents": [
+                {"name": "A", "tools": [{"function": {"name": "f"}}, {"agent": {"agent": "B"}}]},
+                {"name": "B", "tools": [{"agent": {"agent": "A"}}]},
+            ],
+        },
+        {"agent": "B", "tool": "A", "problem": "an agent tool that contains itself"},
+    ),
+]
+"""Graphs that do not hold together, each with what is told of it. Their agent is called Helper."""
+
+_REFS: list[tuple[Json, str]] = [
     ({}, "agent_id"),
     ({"agent_id": LONG_ID}, "agent_id"),
     ({"agent_id": "agent_1", "revision": 0}, "revision"),
@@ -146,22 +210,24 @@ _BAD_REFS: list[tuple[Json, str]] = [
 
 
 def agents(rpc: str) -> list[Bad]:
-    """Give a request each of the bad agents."""
-    settings = [({"model_settings": bad}, (f"model_settings.{path}",)) for bad, path in _BAD_SETTINGS]
+    """Give a request bad agents: CreateAgent all of them, the others some."""
+    rows = _AGENTS if rpc == "AgentService/CreateAgent" else some(_AGENTS)
+    graphs = GRAPHS if rpc == "AgentService/CreateAgent" else GRAPHS[:1]
     return [
-        but(rpc, *(at("agent", path) for path in paths), agent={"name": "Helper", **bad})
-        for bad, paths in (*_BAD_AGENTS, *settings)
+        *(but(rpc, at("agent", path), agent={"name": "Helper", **bad}) for bad, path in rows),
+        *(but(rpc, agent={"name": "Helper", **bad}, reason="AGENT_GRAPH_INVALID") for bad, _ in graphs),
     ]
 
 
 def refs(rpc: str) -> list[Bad]:
     """Name a kept agent wrongly."""
-    return [but(rpc, f"agent_ref.{path}", agent=None, agent_ref=bad) for bad, path in _BAD_REFS]
+    return [but(rpc, f"agent_ref.{path}", agent=None, agent_ref=bad) for bad, path in _REFS]
 
 
 def configs(rpc: str) -> list[Bad]:
-    """Give a request each of the bad run configurations."""
-    return [but(rpc, f"run_config.{path}", run_config=bad) for bad, path in _BAD_CONFIGS]
+    """Give a request bad options of a run: CreateSession all of them, the others some."""
+    rows = CONFIGS if rpc == "SessionService/CreateSession" else some(CONFIGS)
+    return [but(rpc, at("run_config", path), run_config=bad) for bad, path in rows]
 
 
 def session_defaults(rpc: str) -> list[Bad]:
@@ -173,4 +239,4 @@ def session_defaults(rpc: str) -> list[Bad]:
         but(rpc, "scopes[1]", scopes=["s", LONG_NAME]),
         but(rpc, "scopes[0]", scopes=["a\0b"]),
     ]  # fmt: skip
-    return [Bad(rpc=rpc, request={**row.request, **mask}, paths=row.paths) for row in rows]
+    return [Bad(rpc=rpc, request={**row.request, **mask}, paths=row.paths, reason=row.reason) for row in rows]

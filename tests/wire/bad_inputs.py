@@ -1,10 +1,12 @@
-"""Bad inputs of a session, as data: parts, raw items, results, redeliveries, cancels; and the rows of SubmitInput."""
+"""Bad inputs of a session, as data: parts, raw items, results, decisions and others; and the rows of SubmitInput."""
 
 from __future__ import annotations
 
 import json
 from typing import Any
 
+from tests.wire.bad_pieces import LONG_WORDS
+from tests.wire.bad_settings import ROUNDS
 from tests.wire.good_requests import DIGEST, LONG_ID, LONG_NAME, RESULT_LIMIT, Bad, Json, at, but, said, without_ids
 
 PARTS: list[tuple[Json, str]] = [
@@ -27,6 +29,7 @@ PARTS: list[tuple[Json, str]] = [
     ({"other_json": "{"}, "other_json"),
     ({"other_json": "[]"}, "other_json"),
     ({"other_json": '{"text":"no type"}'}, "other_json"),
+    ({"other_json": '{"type":3}'}, "other_json"),
 ]
 
 ITEMS: list[tuple[str, str]] = [
@@ -73,6 +76,24 @@ REDELIVERIES: list[tuple[Json, str]] = [
     ({"decided_by": "a\0b"}, "decided_by"),
 ]
 
+DECISIONS: list[tuple[Json, str]] = [
+    ({"turn_id": ""}, "turn_id"),
+    ({"turn_id": LONG_ID}, "turn_id"),
+    ({"call_id": ""}, "call_id"),
+    ({"call_id": LONG_ID}, "call_id"),
+    *(({"verdict": bad}, "verdict") for bad in (0, 9)),
+    *(({"arguments_digest": bad}, "arguments_digest") for bad in ("0" * 63, "A" * 64)),
+    *(({"definition_digest": bad}, "definition_digest") for bad in ("0" * 65, "g" * 64)),
+    ({"decided_by": LONG_NAME}, "decided_by"),
+    ({"decided_by": "a\0b"}, "decided_by"),
+    ({"verdict": "VERDICT_REJECT", "message": LONG_WORDS}, "message"),
+    ({"verdict": "VERDICT_REJECT", "message": "a\0b"}, "message"),
+    ({"message": "why not"}, "message"),
+]
+"""Beside an approval."""
+
+CONTINUES: list[tuple[Json, str]] = [({"turn_id": ""}, "turn_id"), ({"turn_id": LONG_ID}, "turn_id"), *ROUNDS]
+
 CANCELS: list[tuple[Json, str]] = [
     ({"turn_id": ""}, "turn_id"),
     ({"turn_id": LONG_ID}, "turn_id"),
@@ -117,6 +138,14 @@ SUBMIT: list[Bad] = [
         _submit({"redelivery": {"turn_id": "turn_1", "call_id": "call_1", **bad}}, f"redelivery.{path}")
         for bad, path in REDELIVERIES
     ),
+    *(
+        _submit(
+            {"decision": {"turn_id": "turn_1", "call_id": "call_1", "verdict": "VERDICT_APPROVE", **bad}},
+            f"decision.{path}",
+        )
+        for bad, path in DECISIONS
+    ),
+    *(_submit({"continues": {"turn_id": "turn_1", **bad}}, f"continues.{path}") for bad, path in CONTINUES),
     *(_submit({"cancel": {"turn_id": "turn_1", **bad}}, f"cancel.{path}") for bad, path in CANCELS),
     *(_submit(_result(**{"output": None, **big}), reason="RESULT_TOO_LARGE") for big in TOO_LARGE),
     _submit(_result(call_id="", output=None, error="x" * (RESULT_LIMIT + 1)), "tool_result.call_id"),

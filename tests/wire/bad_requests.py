@@ -7,7 +7,7 @@ here, and can be driven through a server: nothing in it needs a session to exist
 from __future__ import annotations
 
 from tests.wire.bad_agents import agents, configs, refs, session_defaults
-from tests.wire.bad_inputs import ITEMS, PARTS, SUBMIT
+from tests.wire.bad_inputs import CONTINUES, ITEMS, PARTS, SUBMIT
 from tests.wire.good_requests import (
     GOOD,
     LONG_ID,
@@ -128,6 +128,14 @@ def _runs(rpc: str) -> list[Bad]:
         but(rpc, "metadata", session_key=None, session_id="sess_1", expires_after=None),
         *(but(rpc, "session_key", session_key=value) for value in ("", LONG_NAME)),
         *agents(rpc), *refs(rpc), *configs(rpc), *labels(rpc), *expires(rpc), *message_bytes(rpc),
+        but(rpc, "run_config.start_agent", run_config={"start_agent": "Translatr"}),
+        *(but(rpc, f"continues.{path}", agent=None, run_config=None, continues={"turn_id": "turn_1", **bad})
+          for bad, path in CONTINUES),
+        but(rpc, "agent", run_config=None, continues={"turn_id": "turn_1"}),
+        but(rpc, "agent_ref", agent=None, run_config=None, agent_ref={"agent_id": "agent_1"},
+            continues={"turn_id": "turn_1"}),
+        but(rpc, "run_config", agent=None, run_config={}, continues={"turn_id": "turn_1"}),
+        but(rpc, "session_source", agent=None, run_config=None, session_key=None, continues={"turn_id": "turn_1"}),
         but(rpc, "new_input", text=None),
         but(rpc, "text", text="a\0b"),
         but(rpc, "message.content", text=None, message={}),

@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 from google.protobuf import json_format
 from google.protobuf.message import Message
+from tests.wire.good_agents import AGENT, RUN_CONFIG, Json
 
 from baton.v1 import agent_pb2, handler_pb2, runner_pb2, session_pb2
-
-Json = dict[str, Any]
 
 RESULT_LIMIT = 4_194_304
 LONG_ID = "i" * 129
@@ -53,50 +52,11 @@ REQUESTS: Mapping[str, type[Message]] = {
     "HandlerService/ExplainCall": handler_pb2.ExplainCallRequest,
 }
 
-CLOSED = '{"type":"object","properties":{"city":{"type":"string"}},"required":["city"],"additionalProperties":false}'
-OPEN = '{"type":"object","properties":{"city":{"type":"string"}}}'
-
-AGENT: Json = {
-    "name": "Helper",
-    "instructions": "Help.",
-    "model_settings": {
-        "temperature": 0.5, "top_p": 1, "tool_choice": "get_weather", "truncation": "auto", "max_tokens": 100,
-        "verbosity": "low", "metadata": {"team": "a"}, "reasoning": {"effort": "low", "summary": "auto"},
-    },
-    "tools": [
-        {"function": {
-            "name": "get_weather", "parameters_json": CLOSED, "strict": True, "handler_version": "v" * 64,
-            "on_timeout": {"fail_turn": True}, "execution": {
-                "timeout": "0.001s", "expires": "1s", "lost_worker": "LOST_WORKER_ASK", "max_attempts": 1,
-                "idempotency_fields": ["/order/id", "/", "/a~1b~0c/0", *(f"/f{n}" for n in range(13))],
-            },
-        }},
-        {"function": {
-            "name": "get_time", "parameters_json": OPEN, "on_timeout": {"text": "x" * 4096},
-            "execution": {"timeout": "86400s", "expires": "2592000s", "max_attempts": 100},
-        }},
-        {"function": {"name": "served_elsewhere"}},
-    ],
-    "input_guardrails": [
-        {"name": "no pii", "hook": {"name": "check", "timeout": "0.001s"}, "blocking": True},
-        *({"name": f"{n}" * 64, "hook": {"name": "check", "timeout": "600s"}} for n in range(10, 41)),
-    ],
-}  # fmt: skip
-
-RUN_CONFIG: Json = {
-    "max_turns": 0, "model_settings": {"temperature": 2, "tool_choice": "whichever"}, "history": {"caller": {}},
-    "tracing": {"workflow_name": "w", "group_id": "g", "metadata": {"k": "v"}}, "unserved_grace": "600s",
-    "scopes": ["svc-7"],
-    "input_guardrails": [{"name": "no pii", "hook": {"name": "check"}}],
-    "model_input_filters": [{"hook": {"name": "trim"}}] * 8,
-    "lifecycle_hooks": [
-        *[{"hook": {"name": "audit"}}] * 7,
-        {"hook": {"name": "audit"}, "moments": ["LIFECYCLE_MOMENT_AGENT_START", "LIFECYCLE_MOMENT_FUNCTION_END"]},
-    ],
-}  # fmt: skip
+_ANY_START = {name: value for name, value in RUN_CONFIG.items() if name != "start_agent"}
+"""Options that go with any agent."""
 
 _RUN: Json = {
-    "request_id": "r-1", "session_key": "user-7", "agent": AGENT, "text": "hello", "run_config": RUN_CONFIG,
+    "request_id": "r-1", "session_key": "user-7", "agent": AGENT, "text": "hello", "run_config": _ANY_START,
     "if_busy": "IF_BUSY_QUEUE", "expires_after": "60s", "metadata": {"k": "v"}, "max_message_bytes": 65536,
 }  # fmt: skip
 
@@ -120,11 +80,21 @@ GOOD: Mapping[str, Json] = {
     "SessionService/UpdateSession": {"request_id": "r-1", "session_id": "sess_1", "update_mask": "metadata"},
     "SessionService/DeleteSession": {"request_id": "r-1", "session_id": "sess_1"},
     "SessionService/SubmitInput": {
-        "request_id": "r-1", "session_id": "sess_1", "inputs": [{"text": "hello"}], "if_busy": "IF_BUSY_STEER",
+        "request_id": "r-1", "session_id": "sess_1", "if_busy": "IF_BUSY_STEER", "inputs": [
+            {"text": "hello"},
+            {"decision": {
+                "turn_id": "turn_1", "call_id": "call_1", "verdict": "VERDICT_REJECT", "always": True,
+                "always_in_session": True, "arguments_digest": DIGEST, "definition_digest": DIGEST,
+                "decided_by": "d" * 256, "message": "m" * 4096,
+            }},
+            {"decision": {"turn_id": "turn_1", "call_id": "call_2", "verdict": "VERDICT_APPROVE"}},
+            {"continues": {"turn_id": "turn_1", "max_turns": 1000000}},
+            {"continues": {"turn_id": "turn_1", "unlimited_turns": True}},
+        ],
     },
     "SessionService/Watch": {
         "session_id": "sess_1", "after_sequence": 0, "follow": "FOLLOW_NONE", "deltas": "DELTA_LEVEL_NONE",
-        "turn_id": "turn_1", "max_message_bytes": 65536,
+        "turn_id": "turn_1", "root_only": True, "max_message_bytes": 65536,
     },
     "SessionService/Converse": {"watch": {"session_id": "sess_1"}},
     "SessionService/ListItems": {"session_id": "sess_1", "page_size": 1, "turn_id": "turn_1"},
@@ -140,7 +110,7 @@ GOOD: Mapping[str, Json] = {
         "states": ["REQUIRED_ACTION_STATE_UNSERVED"], "names": ["get_weather"], "scopes": ["svc-7", ""],
     },
     "RunnerService/Run": _RUN,
-    "RunnerService/RunStreamed": {**_RUN, "deltas": "DELTA_LEVEL_NONE", "after_sequence": 3},
+    "RunnerService/RunStreamed": {**_RUN, "deltas": "DELTA_LEVEL_NONE", "after_sequence": 3, "root_only": True},
     "HandlerService/Connect": {
         "hello": {
             "protocol_version": 1, "instance_id": "pod-7", "scopes": ["svc-7"],

@@ -5,9 +5,11 @@ from typing import Any
 
 import pytest
 from google.protobuf import json_format
+from tests.wire.bad_agents import GRAPHS
 from tests.wire.bad_calls import BAD_CALLS
 from tests.wire.bad_frames import BAD_FRAMES, BAD_HANDLERS, BAD_RESULTS
 from tests.wire.bad_requests import BAD
+from tests.wire.good_agents import HISTORIES
 from tests.wire.good_requests import GOOD, REQUESTS, RESULT_LIMIT, Bad, Json, rows
 
 from baton.v1 import handler_pb2, session_pb2
@@ -49,12 +51,16 @@ CHECKS: Mapping[str, Callable[[Any], None]] = {
 
 CANNOT_BE_BAD = {
     # Any value means something.
-    "RunConfig.history", "History.session", "History.caller", "Tracing.disabled",
+    "History.caller", "Tracing.disabled", "Tracing.include_sensitive_data",
+    "Tracing.include_turn_spans", "RunConfig.nest_handoff_history", "ToolExecution.guardrails_before_approval",
     "RunRequest.cancel_on_disconnect", "RunRequest.with_next_items", "RunStreamedRequest.cancel_on_disconnect",
-    "RunStreamedRequest.with_next_items", "ModelSettings.parallel_tool_calls", "ModelSettings.store",
+    "RunStreamedRequest.with_next_items", "RunStreamedRequest.root_only", "WatchRequest.root_only",
+    "ModelSettings.parallel_tool_calls", "ModelSettings.store", "ModelSettings.include_usage",
+    "ModelSettings.preserve_raw_usage", "RetrySettings.jitter", "Agent.keep_tool_choice", "Handoff.nest_history",
+    "InputFilter.remove_all_tools", "LifecycleHook.awaited", "Terms.case_sensitive", "Approval.always",
+    "Enabled.always", "Decision.always", "Decision.always_in_session",
     "ListItemsRequest.history_only", "ListItemsRequest.newest_first", "GetTurnRequest.with_pinned",
     "HeldAttempt.begun", "HeldAttempt.finished", "WorkerHeartbeat.now", "Drain.deadline", "Nack.not_begun",
-    "Guardrail.blocking",
     # Texts like others, refused for nothing but a NUL, which the walk finds in any.
     "Sdk.version", "Sdk.language",
     # Judged elsewhere: a submit by `check_submit_input`, declarations by `handler_failures`, slices by the
@@ -176,6 +182,57 @@ def test_a_malformed_duration_is_refused(seconds: int, nanos: int) -> None:
         check.check_create_session(request)
 
     assert [v.path for v in refused.value.violations] == ["expires_after"]
+
+
+@pytest.mark.parametrize(("graph", "facts"), GRAPHS)
+def test_a_graph_that_does_not_hold_together_says_where(graph: Json, facts: dict[str, str]) -> None:
+    """Agent and problem are told to programs, the place and the value to people."""
+    request = Bad(
+        rpc="AgentService/CreateAgent", request={"request_id": "r", "agent": {"name": "Helper", **graph}}, paths=()
+    )
+
+    with pytest.raises(Refused, match=r"agent\.") as refused:
+        CHECKS[request.rpc](request.message)
+
+    assert refused.value.failure.metadata == facts
+    assert repr(facts.get("handoff", facts.get("tool", facts["agent"]))) in refused.value.failure.message
+
+
+def test_all_that_is_wrong_is_told_with_a_graphs_faults_among_it() -> None:
+    """Where a field is wrong as well, the faults are named as fields are."""
+    agent = {"name": "Helper", "handoffs": [{"agent": "Billing"}], "model_settings": {"top_p": 2}}
+    request = Bad(rpc="AgentService/CreateAgent", request={"request_id": "r", "agent": agent}, paths=())
+
+    with pytest.raises(Refused) as refused:
+        CHECKS[request.rpc](request.message)
+
+    assert refused.value.failure.reason is Reason.INVALID_REQUEST
+    assert [v.path for v in refused.value.violations] == ["agent.model_settings.top_p", "agent.handoffs[0].agent"]
+    assert refused.value.failure.metadata == {"fields": "2"}
+
+
+@pytest.mark.parametrize("history", HISTORIES)
+def test_every_memory_can_be_asked_for(history: Json) -> None:
+    """Of the session, the caller, the model's API or a store of the caller's own."""
+    request = {**GOOD["RunnerService/Run"], "run_config": {"history": history}}
+
+    CHECKS["RunnerService/Run"](Bad(rpc="RunnerService/Run", request=request, paths=()).message)
+
+
+@pytest.mark.parametrize("start", ["Helper", "Billing"])
+def test_a_run_may_start_with_any_agent_of_its_graph(start: str) -> None:
+    """For example with the one that ended the turn before."""
+    request = {**GOOD["RunnerService/Run"], "run_config": {"start_agent": start}}
+
+    CHECKS["RunnerService/Run"](Bad(rpc="RunnerService/Run", request=request, paths=()).message)
+
+
+@pytest.mark.parametrize("new", [{}, {"text": "go on"}])
+def test_a_run_that_goes_on_needs_no_input(new: Json) -> None:
+    """It has what the ended turn had, and perhaps a message."""
+    request = {"request_id": "r-1", "session_id": "sess_1", "continues": {"turn_id": "turn_1"}, **new}
+
+    CHECKS["RunnerService/Run"](Bad(rpc="RunnerService/Run", request=request, paths=()).message)
 
 
 def test_the_table_has_every_field_that_can_be_bad() -> None:

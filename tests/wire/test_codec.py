@@ -1,25 +1,32 @@
 """What the store keeps comes back as it was, and is stamped as protobuf would write it."""
 
+from dataclasses import fields
 from hashlib import sha256
 from typing import get_args
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.wire import values
+from tests.wire import definitions, values
 
-from baton.v1 import event_pb2
+from baton.v1 import agent_pb2, event_pb2
 from baton_server.core import inputs
-from baton_server.core.agents import Agent, ModelSettings, RunConfig
+from baton_server.core.agents import Agent
 from baton_server.core.events import (
     Event,
     EventBody,
+    GuardrailTripped,
     ItemAdded,
     ItemDone,
+    ItemsWithdrawn,
+    RoundCompleted,
     SessionIdle,
+    Stage,
     TurnEnded,
     TurnSnapshot,
     TurnStatus,
+    Verdict,
+    Withdrawal,
 )
 from baton_server.core.inputs import Input, TextCutOff
 from baton_server.core.items import (
@@ -31,7 +38,10 @@ from baton_server.core.items import (
     Role,
     Settlement,
     TextPart,
+    Usage,
 )
+from baton_server.core.run_config import RunConfig
+from baton_server.core.settings import ModelSettings
 from baton_server.ports.codec import Codec
 from baton_server.wire import events as wire_events
 from baton_server.wire import inbox
@@ -155,8 +165,8 @@ def test_a_turn_is_read_back_equal(turn: TurnSnapshot) -> None:
     assert (read.status, read.usage, read.failure) == (turn.status, turn.usage, turn.failure)
 
 
-@any_size
-@given(values.agents_, values.configs)
+@few
+@given(definitions.graphs, definitions.configs)
 def test_what_a_turn_pins_is_read_back_equal(agent: Agent, config: RunConfig) -> None:
     """A turn runs with what it was accepted with, whatever was said or left open."""
     agent_digest, agent_data = CODEC.agent(agent)
@@ -204,6 +214,52 @@ def test_a_field_added_later_reads_as_its_default() -> None:
     read = CODEC.read_input(b'{"kind":"call_settled","call_id":"call_1","settlement":"OUTPUT","output":[]}')
 
     assert read == inputs.CallSettled(call_id="call_1", settlement=Settlement.OUTPUT, output=())
+
+
+def test_a_log_of_the_first_release_reads_as_it_was_meant() -> None:
+    """What it did not say yet is at its default: one attempt, an input guardrail that tripped, items removed."""
+    old = (
+        event_pb2.Event(round_completed=event_pb2.RoundCompleted(model="gpt")),
+        event_pb2.Event(guardrail_tripped=event_pb2.GuardrailTripped(name="no_pii")),
+        event_pb2.Event(items_withdrawn=event_pb2.ItemsWithdrawn()),
+    )
+
+    read = [CODEC.read_event(event.SerializeToString(), {}, {}) for event in old]
+
+    assert [event.body for event in read] == [
+        RoundCompleted(model="gpt", response_id="", usage=Usage(), model_attempts=1),
+        GuardrailTripped(name="no_pii", stage=Stage.INPUT, verdict=Verdict.TRIPPED),
+        ItemsWithdrawn(item_ids=(), reason=Withdrawal.REMOVED),
+    ]
+    assert {event.run_path for event in read} == {()}
+
+
+def test_an_omitted_output_is_kept_whole_whatever_it_is() -> None:
+    """Of one too large for its event nothing says whether it is JSON; its text is there all the same."""
+    turn = TurnSnapshot(
+        turn_id="turn_1", session_id="sess_1", status=TurnStatus.COMPLETED, agent="A", last_agent="A",
+        agent_digest="", run_config_digest="", request_id="r-1", output=f'"{values.LARGE[1]}"', structured=True,
+    )  # fmt: skip
+    data, contents = CODEC.event(Event(body=TurnEnded(turn=turn)))
+
+    read = CODEC.read_event(data, {}, contents).body
+
+    assert isinstance(read, TurnEnded)
+    assert (read.turn.output, read.turn.structured) == (turn.output, False)
+
+
+@pytest.mark.parametrize("kind", inbox.KINDS.values())
+def test_no_field_of_an_input_hides_its_kind(kind: type) -> None:
+    """A field of that name would be read as another input."""
+    assert "kind" not in {field.name for field in fields(kind)}
+
+
+def test_a_definition_of_a_later_release_is_refused() -> None:
+    """A turn without one of its guardrails would be another turn."""
+    later = agent_pb2.Agent(name="A", input_guardrails=[{"name": "by a model"}]).SerializeToString()
+
+    with pytest.raises(ValueError, match="by a model"):
+        CODEC.read_agent(later)
 
 
 @given(

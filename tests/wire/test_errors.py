@@ -45,14 +45,14 @@ def test_reasons_that_may_succeed_later_are_those_of_the_contract() -> None:
 
 
 def documented_codes() -> list[tuple[str, str]]:
-    """Reads each reason's code out of error.proto; an event alone is INTERNAL."""
+    """Reads each reason's code out of error.proto; one that never ends an rpc is INTERNAL."""
     found = re.findall(r"((?:  //[^\n]*\n)+)  ERROR_REASON_(\w+) =", PROTO.read_text())
     codes = []
     for comment, name in found:
         bracket = re.search(r"\[([^\]]+)\]", " ".join(comment.replace("//", " ").split()))
         if bracket is not None:
-            code = bracket.group(1).split(",")[0].strip()
-            codes.append((name, "INTERNAL" if code == "event" else code))
+            code = re.search(r"\b[A-Z][A-Z_]+\b", bracket.group(1))
+            codes.append((name, code.group() if code else "INTERNAL"))
     return codes
 
 

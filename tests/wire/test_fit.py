@@ -111,6 +111,29 @@ def test_a_run_of_very_many_rounds_fits() -> None:
     assert response.round_usage[-1].round == 5000
 
 
+def test_a_run_leaves_out_what_guardrails_told() -> None:
+    """The largest reasons go first; who said what stays."""
+    response = run(10)
+    for name, size in (("a", 60_000), ("b", 10_000)):
+        response.guardrail_results.add(name=name, info_json='"' + "i" * size + '"')
+
+    fit_message(response, FLOOR)
+
+    assert [(one.name, bool(one.info_json)) for one in response.guardrail_results] == [("a", False), ("b", True)]
+    assert [i.item_id for i in response.new_items] == ["item_0"]
+    assert response.ByteSize() <= FLOOR
+
+
+def test_a_structured_output_is_omitted_like_a_text() -> None:
+    """It is read by digest where it does not fit."""
+    response = run(10)
+    response.turn.output_json = '"' + "o" * 100_000 + '"'
+
+    omitted = fit_message(response, FLOOR)
+
+    assert omitted == {response.turn.output_omitted.sha256: b'"' + b"o" * 100_000 + b'"'}
+
+
 def test_a_session_with_large_arguments_fits() -> None:
     """GetSession answers whatever a model has asked for."""
     session = session_pb2.Session(session_id="sess_1")

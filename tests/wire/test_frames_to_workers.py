@@ -111,6 +111,14 @@ def test_a_hook_is_asked_with_its_moment() -> None:
     assert (hook.deadline.seconds, hook.notification) == (1_796_000_000, False)
 
 
+@pytest.mark.parametrize("kind", HookKind)
+def test_a_hook_of_any_kind_is_asked_by_its_name(kind: HookKind) -> None:
+    """A worker finds its program by kind and name, as it declared them."""
+    (hook,) = read(frames.ask_frame(replace(ASK, questions=(replace(QUESTION, kind=kind),)))).hook_batch.hooks
+
+    assert event_pb2.HandlerKind.Name(hook.kind) == f"HANDLER_KIND_{kind.name}"
+
+
 def test_a_notification_has_no_deadline() -> None:
     """No answer is owed, and the worker is told so."""
     told = replace(QUESTION, kind=HookKind.LIFECYCLE, deadline=None)

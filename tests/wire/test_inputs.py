@@ -3,14 +3,14 @@
 import pytest
 
 from baton.v1 import event_pb2, item_pb2, runner_pb2, session_pb2
-from baton_server.core.events import CancelMode
-from baton_server.core.inputs import CancelAsked
+from baton_server.core.events import CancelMode, Decision
+from baton_server.core.inputs import CancelAsked, DecisionMade
 from baton_server.core.items import FunctionCallOutput, ImagePart, Message, Role, Settlement, TextPart
-from baton_server.core.submissions import CancelOf, NewMessages, ResultFor
+from baton_server.core.submissions import CancelOf, ContinueOf, DecisionOf, NewMessages, ResultFor, Submission
 from baton_server.wire.inputs import read_inputs, read_new_items
 
 
-def submitted(given: session_pb2.Input) -> NewMessages | ResultFor | CancelOf:
+def submitted(given: session_pb2.Input) -> Submission:
     """Reads a batch of one."""
     (read,) = read_inputs(session_pb2.SubmitInputRequest(inputs=[given]))
     return read
@@ -96,6 +96,46 @@ def test_a_cancel_may_have_no_grace() -> None:
 
     assert isinstance(read, CancelOf)
     assert read.asked.grace_s == 0.0
+
+
+@pytest.mark.parametrize(("verdict", "approve"), [("VERDICT_APPROVE", True), ("VERDICT_REJECT", False)])
+def test_a_decision_says_what_was_seen_and_for_how_long_it_holds(verdict: str, approve: bool) -> None:
+    """With the digests to which it is bound, and who said so."""
+    message = event_pb2.Decision(
+        turn_id="turn_1", call_id="call_1", verdict=event_pb2.Verdict.Value(verdict), always=True,
+        always_in_session=True, arguments_digest="a" * 64, definition_digest="d" * 64, decided_by="ann", message="no",
+    )  # fmt: skip
+
+    read = submitted(session_pb2.Input(decision=message))
+
+    decision = Decision(
+        call_id="call_1", approve=approve, always=True, always_in_session=True, arguments_digest="a" * 64,
+        definition_digest="d" * 64, decided_by="ann", message="no",
+    )  # fmt: skip
+    assert read == DecisionOf(turn_id="turn_1", made=DecisionMade(decision=decision))
+
+
+def test_going_on_keeps_the_old_limit_unless_it_says_one() -> None:
+    """Absent is not 0, which would end the turn before its first round."""
+    plain, limited, free = (
+        submitted(session_pb2.Input(continues=session_pb2.ContinueInput(turn_id="turn_1", **said)))
+        for said in ({}, {"max_turns": 0}, {"unlimited_turns": True})
+    )
+
+    assert plain == ContinueOf(turn_id="turn_1")
+    assert limited == ContinueOf(turn_id="turn_1", max_turns=0)
+    assert free == ContinueOf(turn_id="turn_1", unlimited_turns=True)
+
+
+@pytest.mark.parametrize("kind", [runner_pb2.RunRequest, runner_pb2.RunStreamedRequest])
+def test_a_run_that_goes_on_may_bring_nothing_new(
+    kind: type[runner_pb2.RunRequest | runner_pb2.RunStreamedRequest],
+) -> None:
+    """Or a message, which the turn starts with."""
+    continues = session_pb2.ContinueInput(turn_id="turn_1")
+
+    assert read_new_items(kind(continues=continues)) == ()
+    assert len(read_new_items(kind(continues=continues, text="go on"))) == 1
 
 
 def test_a_batch_keeps_its_order() -> None:

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from baton.v1 import agent_pb2, error_pb2, event_pb2, handler_pb2, item_pb2, run_config_pb2, session_pb2
+from baton_server.core.settings import RetryKind
 from baton_server.ports.store import CallState
 from baton_server.wire import names
 from baton_server.wire.names import Names
@@ -20,9 +21,15 @@ TABLES: Mapping[str, tuple[Names[Any], Any, set[str]]] = {
     "SessionStatus": (names.SESSION_STATUSES, session_pb2.SessionStatus, set()),
     "CancelMode": (names.CANCEL_MODES, event_pb2.CancelMode, set()),
     "AfterLoss": (names.AFTER_LOSSES, event_pb2.AfterLoss, set()),
+    "WithdrawalReason": (names.WITHDRAWALS, event_pb2.WithdrawalReason, set()),
+    "GuardrailStage": (names.GUARDRAIL_STAGES, event_pb2.GuardrailStage, set()),
+    "GuardrailVerdict": (names.GUARDRAIL_VERDICTS, event_pb2.GuardrailVerdict, set()),
     "HandlerKind": (names.HOOK_KINDS, event_pb2.HandlerKind, {"FUNCTION"}),
     "LostWorker": (names.LOST_WORKERS, agent_pb2.LostWorker, set()),
-    "LifecycleMoment": (names.MOMENTS, run_config_pb2.LifecycleMoment, set()),
+    "LifecycleMoment": (names.MOMENTS, agent_pb2.LifecycleMoment, set()),
+    "ReasoningItemIds": (names.REASONING_ITEM_IDS, run_config_pb2.ReasoningItemIds, set()),
+    "ToolNotFound": (names.TOOLS_NOT_FOUND, run_config_pb2.ToolNotFound, set()),
+    "ToolNameCollision": (names.TOOL_NAME_COLLISIONS, run_config_pb2.ToolNameCollision, set()),
     "SideEffects": (names.SIDE_EFFECTS, handler_pb2.SideEffects, set()),
     "ResultVerdict": (names.RESULT_VERDICTS, handler_pb2.ResultVerdict, set()),
     "HeldVerdict": (names.HELD_VERDICTS, handler_pb2.HeldVerdict, set()),
@@ -50,6 +57,13 @@ def test_every_table_of_the_wire_is_compared() -> None:
 
     assert len(made) == len(TABLES)
     assert all(any(table is compared for compared, _, _ in TABLES.values()) for table in made)
+
+
+def test_arms_of_a_retry_rule_are_kinds_of_the_core() -> None:
+    """A rule that is added to the contract alone could not be read."""
+    arms = {field.name for field in agent_pb2.RetryRule.DESCRIPTOR.oneofs_by_name["rule"].fields}
+
+    assert arms == {kind.value for kind in RetryKind}
 
 
 def test_states_of_an_open_call_are_known_to_the_store() -> None:

@@ -1,13 +1,16 @@
 """JSON Schema rules: words for the model, schemas that can be used, and what strict needs."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
+from baton_server.core.tools import AgentTool, FunctionTool
 from baton_server.ports.rules import SchemaRules
-from baton_server.wire.rules import JsonRules, schema_problem, strict_allows
+from baton_server.wire.rules import JsonRules, output_schema_problem, schema_problem, strict_allows
 
 RULES: SchemaRules = JsonRules()
+DIGESTS = JsonRules()
 
 CLOSED = {"type": "object", "additionalProperties": False}
 CITY = json.dumps(
@@ -146,3 +149,59 @@ def test_strict_needs_closed_objects_and_required_properties(schema: dict[str, o
 def test_what_is_no_schema_is_not_strict(text: str) -> None:
     """A question that makes no sense is answered with no."""
     assert not strict_allows(text)
+
+
+@pytest.mark.parametrize("schema", ['{"type":"string"}', '{"type":"array","items":{"type":"integer"}}', "{}", CITY])
+def test_a_final_output_may_be_of_any_type(schema: str) -> None:
+    """It travels wrapped where the model's API wants an object."""
+    assert output_schema_problem(schema) is None
+
+
+@pytest.mark.parametrize("schema", ["", "true", "[]", '{"type":"strng"}', '{"$ref":"https://example.com/s"}'])
+def test_a_schema_of_an_output_that_cannot_be_used_says_why(schema: str) -> None:
+    """As one of arguments does."""
+    assert output_schema_problem(schema)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ('{"a":1,"b":[true,null]}', ' { "b" : [ true , null ], "a" : 1.0 } '),
+        ('{"a":"é"}', '{"a":"\\u00e9"}'),
+        ("1e2", "100"),
+        ("", ""),
+    ],
+)
+def test_arguments_that_are_equal_have_one_digest(one: str, other: str) -> None:
+    """A decision holds however the same arguments are written."""
+    assert DIGESTS.digest(one) == DIGESTS.digest(other)
+    assert len(DIGESTS.digest(one)) == 64
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ('{"a":1}', '{"a":"1"}'),
+        ('{"a":1}', '{"a":["number","1"]}'),
+        ('{"a":1}', '{"a":true}'),
+        ('{"a":9007199254740993}', '{"a":9007199254740992}'),
+        ('{"a":{"b":1}}', '{"a":{},"b":1}'),
+        ('{"a":"x"}', '{"a":"X"}'),
+        ("{", "{ "),
+        ("half \ud83d", "half ?"),
+    ],
+)
+def test_other_arguments_have_another_digest(one: str, other: str) -> None:
+    """What was decided about is what runs."""
+    assert DIGESTS.digest(one) != DIGESTS.digest(other)
+
+
+def test_a_definition_is_known_by_all_that_it_says() -> None:
+    """Functions and agent tools of one name are two things, and a changed field is seen."""
+    tool = FunctionTool(name="f", description="d", parameters_json="{}", strict=True)
+    changed = (replace(tool, description="D"), replace(tool, strict=False), AgentTool(name="f", agent="A"))
+
+    digests = {DIGESTS.definition_digest(one) for one in (tool, replace(tool), *changed)}
+
+    assert len(digests) == 4
+    assert all(len(digest) == 64 for digest in digests)

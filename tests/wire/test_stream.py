@@ -1,5 +1,6 @@
 """Stream parts: what is joined by hand is what protobuf would have written, and it fits every peer."""
 
+from dataclasses import replace
 from hashlib import sha256
 from itertools import pairwise
 
@@ -9,9 +10,27 @@ from hypothesis import strategies as st
 from tests.wire import values
 
 from baton.v1 import event_pb2, item_pb2, runner_pb2, session_pb2
-from baton_server.core.events import Event, ItemAdded, ItemsWithdrawn, OpenCall, SessionRequiresAction
-from baton_server.core.items import FunctionCallOutput, Item, ItemBody, Message, OtherPart, RefusalPart, Role, TextPart
-from baton_server.ports.bus import Parts, Place
+from baton_server.core.events import (
+    CallReturned,
+    Event,
+    GuardrailTripped,
+    ItemAdded,
+    ItemsWithdrawn,
+    OpenCall,
+    SessionRequiresAction,
+)
+from baton_server.core.items import (
+    FunctionCallOutput,
+    Item,
+    ItemBody,
+    Message,
+    OtherPart,
+    RefusalPart,
+    Role,
+    Settlement,
+    TextPart,
+)
+from baton_server.ports.bus import Parts, Place, Progress
 from baton_server.wire.codec import ProtoCodec, stamp
 from baton_server.wire.stream import (
     ProtoParts,
@@ -21,7 +40,7 @@ from baton_server.wire.stream import (
     pack,
     parts_message,
 )
-from baton_server.wire.varint import varint, varint_size
+from baton_server.wire.varint import read_varint, varint, varint_size
 
 PARTS: Parts = ProtoParts()
 FLOOR = 65_536
@@ -66,6 +85,29 @@ def test_an_event_is_sent_as_it_is_stored(event: Event) -> None:
     part = event_pb2.StreamPart.FromString(PARTS.event_part(data))
 
     assert part.event == event_pb2.Event.FromString(data)
+
+
+@settings(deadline=None, max_examples=80)
+@given(values.events_)
+def test_a_part_is_of_a_nested_run_if_its_event_is(event: Event) -> None:
+    """Who asked for the turn's own run alone is sent nothing else, however the event looks."""
+    assert PARTS.nested(PARTS.event_part(stored(event))) is bool(event.run_path)
+
+
+@pytest.mark.parametrize("path", [(), ("call_1",), ("call_1", "call_2")])
+def test_fragments_say_in_which_run_they_stand(path: tuple[str, ...]) -> None:
+    """Texts, reports and resets alike, so that two runs of one round number are told apart."""
+    inner = replace(place(), run_path=path)
+    report = PARTS.progress_part("turn_1", 2, Progress(call_id="call_3", attempt=1, number=1, text="half"), path)
+    parts = [PARTS.delta_part(inner, "text"), PARTS.reset_part(inner, [(inner, "so far")], "LOST"), report]
+
+    text, reset, progress = (event_pb2.StreamPart.FromString(part) for part in parts)
+
+    assert [tuple(one.run_path) for one in (text.delta, reset.reset, reset.reset.items[0], progress.delta)] == [
+        path
+    ] * 4
+    assert [PARTS.nested(part) for part in parts] == [bool(path)] * 3
+    assert not PARTS.nested(PARTS.heartbeat_part(300, 1_796_000_000.25))
 
 
 @given(st.lists(st.binary(max_size=300), max_size=5))
@@ -189,6 +231,17 @@ LARGE_EVENTS = {
             output=(OtherPart(json="9" * 99_999), RefusalPart(refusal="r" * 99_999)),
         )
     ),
+    "a returned call": Event(
+        body=CallReturned(
+            call_id="call_1", settlement=Settlement.OUTPUT, output=(TextPart(text="x" * 262_144),) * 3, attempt=1
+        )
+    ),
+    "custom data": added(
+        FunctionCallOutput(
+            call_id="call_1", name="f", output=(TextPart(text="a"),), custom_data_json='{"a":"' + "9" * 99_999 + '"}'
+        )
+    ),
+    "reasons": Event(body=GuardrailTripped(name="g", info_json='"' + "r" * 99_999 + '"')),
     "ids alone": Event(body=ItemsWithdrawn(item_ids=tuple(f"item_{n:040}" for n in range(5000)))),
 }
 
@@ -230,8 +283,9 @@ def test_a_large_fragment_goes_on_in_others(text: str) -> None:
 def test_a_large_reset_goes_on_in_fragments() -> None:
     """What does not fit into the reset follows it, place by place."""
     texts = [(place(0), "a" * 50_000), (place(0, 1), "ü" * 40_000), (place(1), "c" * 70_000)]
+    nested = replace(place(), run_path=("call_1",))
 
-    groups = list(pack([PARTS.reset_part(place(), texts, "LOST")], FLOOR))
+    groups = list(pack([PARTS.reset_part(nested, texts, "LOST")], FLOOR))
 
     first, *rest = parts_of(groups)
     kept = {
@@ -240,6 +294,7 @@ def test_a_large_reset_goes_on_in_fragments() -> None:
         for index, part in enumerate(item.message.content)
     }
     assert all(len(parts_message(group)) <= FLOOR for group in groups)
+    assert {tuple(part.delta.run_path) for part in rest} == {("call_1",)}
     assert grown([part.delta for part in rest], kept) == {
         ("item_0", 0): 50_000,
         ("item_0", 1): 80_000,
@@ -263,6 +318,7 @@ def test_a_varint_is_what_protobuf_reads(value: int) -> None:
 
     assert session_pb2.WatchResponse.FromString(b"\x78" + data) is not None
     assert len(data) == varint_size(value)
+    assert read_varint(b"\xff" + data + b"\xff", 1) == (value, 1 + len(data))
     if value < 2**63:
         assert event_pb2.Event.FromString(b"\x10" + data).sequence == value
 

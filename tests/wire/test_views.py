@@ -1,11 +1,14 @@
 """Rows of the store as answers: with times, sequences, and where a call is at the moment."""
 
+from dataclasses import replace
+
 import pytest
 
 from baton.v1 import event_pb2, session_pb2
-from baton_server.core.agents import Agent, RunConfig
+from baton_server.core.agents import Agent
 from baton_server.core.events import SessionStatus, TurnSnapshot, TurnStatus
 from baton_server.core.items import Item, Message, Role, TextPart, Usage
+from baton_server.core.run_config import RunConfig
 from baton_server.core.state import RoundUsage
 from baton_server.ports.store import AgentRow, CallRow, ItemRow, SessionRow, TurnRow
 from baton_server.wire import views
@@ -76,6 +79,16 @@ def test_a_turn_has_its_times() -> None:
     assert turn.output_omitted.omitted_bytes == 300_000
 
 
+@pytest.mark.parametrize(
+    ("keeper", "shown"),
+    [("", session_pb2.HISTORY_KEEPER_UNSPECIFIED), ("SESSION", session_pb2.HISTORY_KEEPER_SESSION),
+     ("MODEL", session_pb2.HISTORY_KEEPER_MODEL)],
+)  # fmt: skip
+def test_a_session_says_who_keeps_its_history(keeper: str, shown: int) -> None:
+    """Until its first turn nobody does."""
+    assert views.write_session(SessionRow(session_id="sess_1", history_keeper=keeper)).history_keeper == shown
+
+
 @pytest.mark.parametrize("state", ["QUEUED", "LEASED", "UNSERVED"])
 def test_a_required_action_says_what_is_waited_for(state: str) -> None:
     """With the address of a tool_result, and the arguments byte for byte."""
@@ -87,6 +100,24 @@ def test_a_required_action_says_what_is_waited_for(state: str) -> None:
     assert action.kind == event_pb2.REQUIRED_ACTION_KIND_FUNCTION_CALL
     assert action.created_at.seconds == 1_796_000_000
     assert not action.HasField("lease")
+    assert not action.HasField("approval")
+
+
+def test_an_action_that_awaits_a_decision_says_what_it_is_bound_to_and_until_when() -> None:
+    """The sooner of two ends is the one that counts; once it is decided only the call's own is left."""
+    row = replace(
+        CALL, run_path=("call_0",), arguments_digest="a" * 64, definition_digest="d" * 64, decide_by=AT + 5,
+        expires_at=AT + 9,
+    )  # fmt: skip
+
+    awaiting = views.write_required_action(row, "AWAITING_DECISION")
+    decided = views.write_required_action(row, "QUEUED")
+
+    assert (awaiting.approval.arguments_digest, awaiting.approval.definition_digest) == ("a" * 64, "d" * 64)
+    assert awaiting.expires_at.seconds == 1_796_000_005
+    assert list(awaiting.run_path) == ["call_0"]
+    assert not decided.HasField("approval")
+    assert decided.expires_at.seconds == 1_796_000_009
 
 
 def test_a_leased_action_says_who_has_it() -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hypothesis import strategies as st
 
-from baton_server.core import agents, events, inputs, items
+from baton_server.core import events, inputs, items
 from baton_server.core.errors import Failure, Reason
 
 LARGE = ("a" * 262_144, "b" * 262_145, "é" * 131_072, "ü" * 131_073)
@@ -14,6 +16,7 @@ short = st.text(max_size=8)
 texts = st.one_of(short, short, short, st.sampled_from(LARGE))
 counts = st.integers(0, 2**31 - 1)
 labels = st.dictionaries(short, short, max_size=2)
+paths = st.lists(st.text(min_size=1, max_size=8), max_size=2).map(tuple)
 digests = st.sampled_from(["", "0" * 64])
 millis = st.integers(0, 600_000).map(lambda ms: ms / 1000)
 json_texts = st.sampled_from(["{}", '{"a":[1,9007199254740993]}', '{"t":"' + "j" * 262_145 + '"}'])
@@ -22,7 +25,8 @@ failures = st.builds(Failure, reason=st.sampled_from(Reason), message=short, met
 usages = st.builds(
     items.Usage, **dict.fromkeys((
         "requests", "input_tokens", "cached_input_tokens", "output_tokens", "reasoning_tokens", "total_tokens",
-    ), counts)
+    ), counts),
+    raw_json=st.sampled_from(["", '{"total_tokens":3}']),
 )  # fmt: skip
 
 # -- items ---------------------------------------------------------------------------------------
@@ -68,7 +72,17 @@ body_kinds: tuple[st.SearchStrategy[items.ItemBody], ...] = (
         worker_id=short,
         error=st.one_of(st.none(), failures),
         joined_call_id=short,
+        custom_data_json=st.sampled_from(["", '{"row":7}']),
     ),
+    st.builds(
+        items.HandoffCall,
+        call_id=short,
+        name=short,
+        to_agent=short,
+        arguments=short,
+        model_call_id=short,
+    ),
+    st.builds(items.HandoffOutput, call_id=short, from_agent=short, to_agent=short, output=short),
     st.builds(items.Hosted, type=short),
 )
 bodies = st.one_of(*body_kinds)
@@ -86,6 +100,7 @@ def items_of(bodies: st.SearchStrategy[items.ItemBody]) -> st.SearchStrategy[ite
         status=st.sampled_from(items.ItemStatus),
         output_index=st.one_of(st.none(), counts),
         model_item_id=short,
+        run_path=paths,
     )
 
 
@@ -109,21 +124,45 @@ def turns(*statuses: events.TurnStatus) -> st.SearchStrategy[events.TurnSnapshot
         rounds=counts,
         max_turns=st.one_of(st.none(), counts),
         usage=usages,
-        output=st.one_of(st.none(), texts),
         failure=st.one_of(st.none(), failures),
         last_response_id=short,
+        continues=short,
+    ).flatmap(_with_output)
+
+
+def _with_output(turn: events.TurnSnapshot) -> st.SearchStrategy[events.TurnSnapshot]:
+    """Give a turn no output, a text, or JSON; of one that is omitted nothing says which of the two it is."""
+    return st.one_of(
+        st.just(turn),
+        texts.map(lambda text: replace(turn, output=text)),
+        st.sampled_from(["{}", "null", '["a"]']).map(lambda text: replace(turn, output=text, structured=True)),
     )
 
 
 ids = st.lists(short, max_size=3).map(tuple)
-calls = st.builds(
-    events.OpenCall,
+bindings = st.builds(events.Binding, arguments_digest=digests, definition_digest=digests)
+_call = {
+    "call_id": short,
+    "name": short,
+    "agent": short,
+    "arguments": texts,
+    "key": st.text(min_size=1, max_size=8),
+    "run_path": paths,
+}
+calls = st.one_of(
+    st.builds(events.OpenCall, **_call, effect_unknown=st.booleans()),
+    st.builds(events.OpenCall, **_call, awaiting=bindings),
+)
+decisions = st.builds(
+    events.Decision,
     call_id=short,
-    name=short,
-    agent=short,
-    arguments=texts,
-    key=st.text(min_size=1, max_size=8),
-    effect_unknown=st.booleans(),
+    approve=st.booleans(),
+    always=st.booleans(),
+    always_in_session=st.booleans(),
+    arguments_digest=digests,
+    definition_digest=digests,
+    decided_by=short,
+    message=short,
 )
 hook_kinds = st.sampled_from(events.HookKind)
 
@@ -139,10 +178,36 @@ event_kinds: tuple[st.SearchStrategy[events.EventBody], ...] = (
     st.builds(events.CancelRequested, mode=st.sampled_from(events.CancelMode), reason=short),
     st.builds(events.ItemAdded, item=items_, in_history=st.booleans()),
     st.builds(events.ItemDone, item=items_, in_history=st.booleans()),
-    st.builds(events.ItemsWithdrawn, item_ids=ids),
+    st.builds(events.ItemsWithdrawn, item_ids=ids, reason=st.sampled_from(events.Withdrawal)),
     st.builds(
-        events.RoundCompleted, model=short, response_id=short, usage=usages, duration_ms=counts
+        events.RoundCompleted,
+        model=short,
+        response_id=short,
+        usage=usages,
+        duration_ms=counts,
+        model_attempts=st.integers(1, 30),
     ),
+    st.builds(events.ModelAttemptFailed, model_attempt=counts, failure=failures, retry_after_s=millis),
+    st.builds(events.NestedRunCreated, call_id=short, agent=short),
+    st.builds(
+        events.NestedRunClosed, call_id=short, usage=usages, failure=st.one_of(st.none(), failures)
+    ),
+    st.builds(
+        events.CallReturned,
+        call_id=short,
+        settlement=st.sampled_from(items.Settlement),
+        output=content,
+        attempt=counts,
+        worker_id=short,
+        error=st.one_of(st.none(), failures),
+    ),
+    st.builds(
+        events.ApprovalRequested,
+        call_id=short,
+        binding=bindings,
+        expires_s=st.one_of(st.none(), millis),
+    ),
+    st.builds(events.ApprovalDecided, decision=decisions, failure=st.one_of(st.none(), failures)),
     st.builds(events.AgentChanged, agent=short),
     st.builds(
         events.AttemptLost,
@@ -153,7 +218,14 @@ event_kinds: tuple[st.SearchStrategy[events.EventBody], ...] = (
     ),
     st.builds(events.EffectUnknown, call_id=short, attempt=counts, idempotency_key=short),
     st.builds(events.EffectDecided, call_id=short, decided_by=short),
-    st.builds(events.GuardrailTripped, name=short, info_json=short),
+    st.builds(
+        events.GuardrailTripped,
+        name=short,
+        info_json=short,
+        stage=st.sampled_from(events.Stage),
+        verdict=st.sampled_from(events.Verdict),
+        call_id=short,
+    ),
     st.builds(
         events.HookSettled,
         hook_id=short,
@@ -183,86 +255,11 @@ event_kinds: tuple[st.SearchStrategy[events.EventBody], ...] = (
 
 
 def events_of(bodies: st.SearchStrategy[events.EventBody]) -> st.SearchStrategy[events.Event]:
-    """Events of these bodies, in any turn and round."""
-    return st.builds(events.Event, body=bodies, turn_id=short, round=counts)
+    """Events of these bodies, in any turn, run and round."""
+    return st.builds(events.Event, body=bodies, turn_id=short, round=counts, run_path=paths)
 
 
 events_ = events_of(st.one_of(*event_kinds))
-
-# -- agents --------------------------------------------------------------------------------------
-
-_said = st.text(min_size=1, max_size=8)
-settings = st.builds(
-    agents.ModelSettings,
-    temperature=st.one_of(st.none(), st.floats(0, 2)),
-    top_p=st.one_of(st.none(), st.floats(0, 1)),
-    tool_choice=st.one_of(st.none(), _said),
-    parallel_tool_calls=st.one_of(st.none(), st.booleans()),
-    truncation=st.one_of(st.none(), _said),
-    max_tokens=st.one_of(st.none(), st.integers(1, 2**31 - 1)),
-    reasoning_effort=st.one_of(st.none(), _said),
-    reasoning_summary=st.one_of(st.none(), _said),
-    verbosity=st.one_of(st.none(), _said),
-    metadata=st.one_of(st.none(), st.dictionaries(short, short, min_size=1, max_size=2)),
-    store=st.one_of(st.none(), st.booleans()),
-)
-executions = st.builds(
-    agents.Execution,
-    timeout_s=st.one_of(st.none(), millis),
-    expires_s=st.one_of(st.none(), millis),
-    lost_worker=st.one_of(st.none(), st.sampled_from(agents.LostWorker)),
-    max_attempts=st.one_of(st.none(), st.integers(1, 100)),
-    idempotency_fields=ids,
-)
-
-
-def _functions(**on_timeout: st.SearchStrategy[object]) -> st.SearchStrategy[agents.FunctionTool]:
-    return st.builds(
-        agents.FunctionTool,
-        name=short,
-        description=short,
-        parameters_json=short,
-        strict=st.one_of(st.none(), st.booleans()),
-        execution=executions,
-        handler_version=short,
-        **on_timeout,
-    )
-
-
-functions = st.one_of(_functions(), _functions(timeout_text=_said), _functions(timeout_fails_turn=st.just(True)))
-refs = st.builds(agents.HookRef, name=short, timeout_s=st.one_of(millis, st.just(agents.DEFAULT_HOOK_TIMEOUT_S)))
-guardrails = st.lists(st.builds(agents.Guardrail, name=short, hook=refs, blocking=st.booleans()), max_size=2).map(tuple)
-lifecycle_hooks = st.builds(
-    agents.LifecycleHook,
-    hook=refs,
-    moments=st.lists(st.sampled_from(agents.Moment), max_size=3).map(tuple),
-)
-agents_ = st.builds(
-    agents.Agent,
-    name=short,
-    instructions=st.one_of(st.none(), short),
-    model=short,
-    model_settings=settings,
-    functions=st.lists(functions, max_size=2).map(tuple),
-    input_guardrails=guardrails,
-)
-configs = st.builds(
-    agents.RunConfig,
-    max_turns=st.one_of(st.none(), counts),
-    unlimited_turns=st.booleans(),
-    model=short,
-    model_settings=settings,
-    history=st.one_of(st.none(), st.sampled_from(agents.History)),
-    tracing=st.one_of(
-        st.none(),
-        st.builds(agents.Tracing, disabled=st.booleans(), workflow_name=short, group_id=short, metadata=labels),
-    ),
-    unserved_grace_s=st.one_of(st.none(), millis),
-    scopes=ids,
-    input_guardrails=guardrails,
-    model_input_filters=st.lists(refs, max_size=2).map(tuple),
-    lifecycle_hooks=st.lists(lifecycle_hooks, max_size=2).map(tuple),
-)
 
 # -- inputs --------------------------------------------------------------------------------------
 
@@ -276,7 +273,7 @@ new_items = st.builds(
 lists_of_items = st.lists(new_items, max_size=2).map(tuple)
 
 input_kinds: tuple[st.SearchStrategy[inputs.Input], ...] = (
-    st.builds(inputs.Begun, items=lists_of_items),
+    st.builds(inputs.Begun, items=lists_of_items, carried=lists_of_items),
     st.builds(inputs.Steered, items=lists_of_items),
     st.builds(
         inputs.ModelReplied,
@@ -287,8 +284,20 @@ input_kinds: tuple[st.SearchStrategy[inputs.Input], ...] = (
         usage=usages,
         incomplete_reason=short,
         duration_ms=counts,
+        model_attempts=counts,
+        run_path=paths,
     ),
-    st.builds(inputs.ModelFailed, round=counts, failure=failures),
+    st.builds(
+        inputs.ModelTried,
+        round=counts,
+        model_attempt=counts,
+        failure=failures,
+        retry_after_s=millis,
+        run_path=paths,
+    ),
+    st.builds(
+        inputs.ModelFailed, round=counts, failure=failures, model_attempts=counts, run_path=paths
+    ),
     st.builds(
         inputs.CallSettled,
         call_id=short,
@@ -298,6 +307,7 @@ input_kinds: tuple[st.SearchStrategy[inputs.Input], ...] = (
         worker_id=short,
         error=st.one_of(st.none(), failures),
         digest=digests,
+        joined_call_id=short,
     ),
     st.builds(
         inputs.AttemptFailed,
@@ -326,6 +336,8 @@ input_kinds: tuple[st.SearchStrategy[inputs.Input], ...] = (
         inputs.CancelAsked, mode=st.sampled_from(events.CancelMode), reason=short, grace_s=millis
     ),
     st.builds(inputs.CallsUnheld, call_ids=ids),
-    st.builds(inputs.TextCutOff, text=texts),
+    st.builds(inputs.DecisionMade, decision=decisions, expired=st.booleans()),
+    st.builds(inputs.TextCutOff, text=texts, run_path=paths),
+    st.builds(inputs.Broken, failure=failures),
     st.builds(inputs.GraceOver),
 )  # fmt: skip

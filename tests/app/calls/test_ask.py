@@ -8,10 +8,10 @@ from tests.support.room import Room
 
 from baton_server.app.calls.frames import CancelOutcome, CancelReason, Deliver, Handler, SideEffects
 from baton_server.app.calls.leases import LeaseState
-from baton_server.core.agents import LostWorker
 from baton_server.core.events import HookKind
 from baton_server.core.inputs import AttemptFailed
 from baton_server.core.items import Settlement
+from baton_server.core.tools import LostWorker
 from baton_server.ports.store import CallRow, CallState
 
 ASK = LostWorker.ASK

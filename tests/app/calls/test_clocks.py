@@ -1,4 +1,5 @@
-"""The clocks of calls: a timeout from the first ack over all attempts, an expiry from the opening."""
+"""The clocks of calls: a timeout from the first ack over all attempts, an expiry from the opening, and how long a
+decision is waited for."""
 
 from __future__ import annotations
 
@@ -6,12 +7,13 @@ from typing import Any
 
 import pytest
 from tests.support.hand import Hand, held
-from tests.support.room import Room
+from tests.support.room import SESSION, TURN, Room
 
 from baton_server.app.calls.frames import CancelReason, Deliver
-from baton_server.core.agents import LostWorker
-from baton_server.core.inputs import CallExpired, CallTimedOut
-from baton_server.ports.store import CallRow, CallState
+from baton_server.core.events import Decision
+from baton_server.core.inputs import CallExpired, CallTimedOut, DecisionMade
+from baton_server.core.tools import LostWorker
+from baton_server.ports.store import Batch, CallRow, CallState, Move
 
 
 def written(room: Room) -> list[tuple[str, float]]:
@@ -221,3 +223,64 @@ async def test_an_expiry_that_passed_while_the_server_was_away_is_told_at_once(r
 
     assert room.fed_of(CallExpired) == [CallExpired(call_id=opened.call_id)]
     assert await room.state(opened) is CallState.SETTLED
+
+
+# -- decisions -----------------------------------------------------------------------------------
+
+
+async def asked(room: Room, within_s: float) -> CallRow:
+    """Open a call that somebody must allow within a time."""
+    row = CallRow(
+        call_id="call_1_0000a0",
+        session_id=SESSION,
+        turn_id=TURN,
+        name="f",
+        agent="A",
+        arguments="{}",
+        scopes=("",),
+        state=CallState.AWAITING_DECISION,
+        decide_by=room.clock.wall() + within_s,
+    )
+    await room.store.commit(Batch(session_id=SESSION, calls_opened=(row,)))
+    room.dispatcher.opened(row)
+    return row
+
+
+async def test_a_call_is_rejected_by_itself_where_nobody_decides(room: Room) -> None:
+    """Once its time is up, and not before."""
+    call = await asked(room, 100)
+    await room.pass_time(99)
+    assert room.fed == []
+
+    await room.pass_time(1)
+
+    rejected = DecisionMade(decision=Decision(call_id=call.call_id, approve=False), expired=True)
+    assert room.fed == [rejected]
+    assert await room.state(call) is CallState.SETTLED
+
+
+async def test_a_decision_is_waited_for_over_a_restart(room: Room) -> None:
+    """The end of the waiting stands in the row; one that passed meanwhile is told at once."""
+    await asked(room, 100)
+    await room.pass_time(50)
+    room = await room.restarted()
+    await room.pass_time(49)
+    assert room.fed == []
+    room.clock.advance(500)
+    room = await room.restarted()
+
+    await room.pass_time(0)
+
+    assert len(room.fed_of(DecisionMade)) == 1
+
+
+async def test_a_call_that_was_decided_is_not_rejected_by_itself(room: Room) -> None:
+    """Its clock is gone with the waiting, also for the next process."""
+    call = await asked(room, 100)
+    allowed = Move(call_id=call.call_id, state=CallState.HELD)
+    await room.store.commit(Batch(session_id=SESSION, moves=(allowed,)))
+    room = await room.restarted()
+
+    await room.pass_time(200)
+
+    assert room.fed == []

@@ -10,7 +10,7 @@ from baton_server.app.calls.frames import Credit, Handler, Link, SideEffects
 from baton_server.app.calls.leases import MOVES, Leased, Leases, LeaseState, lease_of, leased_to
 from baton_server.app.calls.worker import Reservation, Worker
 from baton_server.app.runtime import Limits
-from baton_server.core.agents import LostWorker
+from baton_server.core.tools import LostWorker
 from baton_server.ports.store import CallRow, CallState
 
 S = LeaseState

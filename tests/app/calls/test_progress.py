@@ -43,13 +43,13 @@ async def watched(room: Room) -> Watched:
 
 
 async def test_a_report_is_published_as_it_came(watched: Watched) -> None:
-    """With its turn, its round, its call and attempt; nothing is stored."""
+    """With its turn, run and round, its call and attempt; nothing is stored."""
     before = len(watched.room.batches)
 
     assert watched.report(1, text="asking the station")
 
     (delta,) = watched.seen()
-    assert (delta.turn_id, delta.round) == (TURN, 7)
+    assert (delta.turn_id, list(delta.run_path), delta.round) == (TURN, ["call_0"], 7)
     assert delta.progress == event_pb2.CallProgress(
         call_id=watched.call.call.call_id, attempt=1, number=1, text="asking the station"
     )

@@ -11,9 +11,11 @@ from baton_server.ports.store import (
     CallState,
     Committed,
     Deadline,
+    GrantRow,
     InboxRow,
     ItemRow,
     Lease,
+    Move,
     NewEvent,
     Page,
     Parked,
@@ -159,6 +161,22 @@ def requeue(call_id: str, attempt: int, available_at: float = 0.0, may_have_run:
 def park(call_id: str, attempt: int, state: CallState = CallState.CHECKED) -> Batch:
     """A batch that parks a call at one attempt."""
     return Batch(session_id=SESSION, parked=(Parked(call_id=call_id, attempt=attempt, state=state),))
+
+
+def moved(call_id: str, state: CallState, **asked: Any) -> Batch:
+    """A batch that keeps a call back, or lets it go."""
+    return Batch(session_id=SESSION, moves=(Move(call_id=call_id, state=state, **asked),))
+
+
+def grant(tool: str, agent: str = "agent", **fields: Any) -> GrantRow:
+    """An approval of all later calls of a function, unless said otherwise."""
+    given = {"session_id": SESSION, "definition_digest": "d", "approve": True} | fields
+    return GrantRow(agent=agent, tool=tool, **given)
+
+
+def granted(*grants: GrantRow, session_id: str = SESSION) -> Batch:
+    """A batch that notes grants."""
+    return Batch(session_id=session_id, grants=grants)
 
 
 def deadline(call_id: str, at: float) -> Batch:

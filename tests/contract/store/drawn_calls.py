@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Protocol
 
 from hypothesis import strategies as st
 
-from baton_server.core.agents import LostWorker
+from baton_server.core.tools import LostWorker
 from baton_server.ports.store import (
+    KEPT_BACK,
     CallRow,
     CallState,
     Deadline,
     Lease,
+    Move,
     Parked,
     Requeue,
     Settled,
@@ -26,6 +29,8 @@ SCOPES = st.sampled_from([("",), ("a", ""), ("b",), ()])
 LOST = st.sampled_from([None, *LostWorker])
 TIMES = st.sampled_from([None, 0.0, 1_700_000_002.5])
 OUTPUTS = st.sampled_from(["", "item_1", "item_2"])
+PATHS = st.sampled_from([(), (), ("call_0",), ("call_1", "call_0")])
+DIGESTS = st.sampled_from(["", "d1", "d2"])
 
 
 class Amount(Protocol):
@@ -46,8 +51,8 @@ def several(
 
 
 def rows(session_id: str, turn_ids: Sequence[str], fresh: Sequence[str]) -> st.SearchStrategy[CallRow]:
-    """Calls to open, in any state; now and then one that may be there already."""
-    return st.builds(
+    """Calls to open, in any state; now and then one that may be there already, or that contradicts itself."""
+    drawn = st.builds(
         CallRow,
         call_id=st.sampled_from([*fresh * 4, CALLS[0]]),
         session_id=st.just(session_id),
@@ -69,7 +74,29 @@ def rows(session_id: str, turn_ids: Sequence[str], fresh: Sequence[str]) -> st.S
         timeout_s=TIMES,
         deadline=TIMES,
         expires_at=TIMES,
+        run_path=PATHS,
+        arguments_digest=DIGESTS,
+        definition_digest=DIGESTS,
     )
+    return st.tuples(drawn, TIMES, st.integers(0, 19)).map(
+        lambda of: replace(of[0], decide_by=of[1]) if of[0].state is CallState.AWAITING_DECISION or not of[2] else of[0]
+    )
+
+
+def moves(calls: Sequence[CallRow]) -> st.SearchStrategy[Move]:
+    """Moves of calls that are kept back, mostly; what belongs to a decision mostly goes with one."""
+    fitting = [row for row in calls if row.state in KEPT_BACK] or calls
+    call_ids = st.sampled_from([row.call_id for row in (*fitting * 4, *calls)])
+    asked = st.builds(
+        Move,
+        call_id=call_ids,
+        state=st.just(CallState.AWAITING_DECISION),
+        arguments_digest=DIGESTS,
+        definition_digest=DIGESTS,
+        decide_by=TIMES,
+    )
+    let_go = st.builds(Move, call_id=call_ids, state=st.sampled_from([*[CallState.QUEUED] * 4, *CallState]))
+    return st.one_of(asked, let_go)
 
 
 @st.composite
@@ -100,7 +127,12 @@ def call_parts(
     requeues = st.tuples(attempts(calls, leased, checked, unknown), st.booleans(), TIMES).map(
         lambda of: Requeue(call_id=of[0][0], attempt=of[0][1], available_at=of[2] or 0.0, may_have_run=of[1])
     )
-    guards = attempts(calls, leased).map(lambda of: SettleGuard(call_id=of[0], attempt=of[1]))
+    guards = st.one_of(
+        attempts(calls, leased).map(lambda of: SettleGuard(call_id=of[0], attempt=of[1])),
+        st.tuples(attempts(calls, *KEPT_BACK), st.sampled_from([None, *KEPT_BACK])).map(
+            lambda of: SettleGuard(call_id=of[0][0], state=of[1])
+        ),
+    )
     settled = st.builds(
         Settled,
         call_id=st.sampled_from(CALLS),
@@ -113,6 +145,7 @@ def call_parts(
     deadlines = st.builds(Deadline, call_id=st.sampled_from(CALLS), at=st.floats(0, 9))
     return {
         "calls_opened": draw(amount(rows(session_id, turn_ids, fresh), if_any=fresh)),
+        "moves": draw(amount(moves(calls), if_any=calls)),
         "settles": draw(amount(guards, 1, if_any=calls)),
         "calls_settled": draw(amount(settled)),
         "leases": draw(amount(leases, 1, if_any=calls)),

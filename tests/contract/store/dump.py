@@ -44,4 +44,5 @@ async def _session(store: Store, session_id: str) -> dict[str, Any]:
         "items": await store.items.page(session_id, EVERYTHING),
         "histories": [await store.items.history(session_id, before) for before in range(len(events) + 2)],
         "open": await store.calls.open_in(session_id),
+        "grants": await store.sessions.grants(session_id),
     }

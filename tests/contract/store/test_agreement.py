@@ -24,6 +24,7 @@ from baton_server.ports.store import (
     CallRow,
     Conflict,
     Duplicate,
+    GrantRow,
     InboxRow,
     ItemRow,
     NewEvent,
@@ -42,6 +43,7 @@ SESSIONS = ("sess_1", "sess_2")
 TURNS = {"turn_1": "sess_1", "turn_2": "sess_1", "turn_3": "sess_2", "turn_4": "sess_1"}
 ITEMS = tuple(f"item_{n}" for n in range(12))
 DIGESTS = ("d1", "d2")
+KEEPERS = ("", "SESSION", "MODEL")
 SMALL = st.integers(0, 3)
 Tuples = st.SearchStrategy[tuple[Any, ...]]
 
@@ -128,6 +130,7 @@ def session_writes(draw: st.DrawFn, session_id: str) -> SessionWrite:
         scopes=draw(SCOPES),
         metadata=draw(st.dictionaries(NAMES, NAMES, max_size=1)),
         expires_after_s=draw(st.sampled_from([None, 0.0, 5.0])),
+        history_keeper=draw(st.sampled_from(KEEPERS)),
     )
     return SessionWrite(
         new=draw(rarely(None, row)),
@@ -137,6 +140,7 @@ def session_writes(draw: st.DrawFn, session_id: str) -> SessionWrite:
         active_turn_id=draw(perhaps(st.sampled_from(["", *TURNS]))),
         add_usage=draw(perhaps(st.just(Usage(requests=1, total_tokens=3)))),
         replace=draw(perhaps(st.just(row))),
+        history_keeper=draw(perhaps(st.sampled_from(KEEPERS))),
     )
 
 
@@ -163,6 +167,7 @@ def batches(draw: st.DrawFn, world: World) -> Batch:
         withdrawn=draw(some(st.sampled_from(ITEMS))) if rows else (),
         documents=draw(st.dictionaries(st.sampled_from(DIGESTS), st.binary(max_size=2), max_size=1)),
         contents=draw(st.dictionaries(st.sampled_from(DIGESTS), st.binary(max_size=2), max_size=1)),
+        grants=draw(some(grants(session_id))),
         timers_set=draw(some(st.builds(TimerRow, turn_id=turn_of_any, name=NAMES, at=st.floats(0, 9)))),
         timers_cleared=draw(some(st.tuples(turn_of_any, NAMES))),
         inbox_added=draw(some(st.builds(InboxRow, turn_id=turn_of_any, source=NAMES, data=st.binary(max_size=2)))),
@@ -179,6 +184,20 @@ def batches_of_calls(draw: st.DrawFn, world: World) -> Batch:
     session_id = draw(st.sampled_from(SESSIONS))
     turn_ids = [own for own, of in TURNS.items() if of == session_id]
     return Batch(session_id=session_id, **draw(call_parts(session_id, turn_ids, world.calls, several)))
+
+
+def grants(session_id: str) -> st.SearchStrategy[GrantRow]:
+    """A grant of the session, now and then of another."""
+    return st.builds(
+        GrantRow,
+        session_id=rarely(session_id, SESSIONS[0]),
+        agent=NAMES,
+        tool=NAMES,
+        definition_digest=st.sampled_from(DIGESTS),
+        approve=st.booleans(),
+        message=st.sampled_from(["", "\x00𝄞"]),
+        decided_by=NAMES,
+    )
 
 
 def requests(session_id: str) -> st.SearchStrategy[RequestRow]:

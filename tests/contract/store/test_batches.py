@@ -12,6 +12,7 @@ from tests.contract.store.builders import (
     WallClock,
     call,
     event,
+    grant,
     item,
     new_session,
     reached,
@@ -33,6 +34,7 @@ from baton_server.ports.store import (
     Conflict,
     Deadline,
     Lease,
+    Move,
     Page,
     Parked,
     RequestRow,
@@ -58,18 +60,19 @@ async def test_batch_that_fails_last_leaves_nothing_of_all_that_it_wrote(store: 
                 call("call_1"),
                 call("call_2"),
                 call("call_3", state=CallState.LEASED, attempt=1),
+                call("call_5", state=CallState.HELD),
             ),
             timers_set=(TimerRow(turn_id=TURN, name="old", at=1.0),),
         )
     )
     (waiting,) = await store.inbox.rows(TURN)
-    names = {"calls": ["call_1", "call_2", "call_3", "call_4"], "digests": ["d"], "turns": [TURN, "turn_2"]}
+    names = {"calls": ["call_1", "call_2", "call_3", "call_4", "call_5"], "digests": ["d"], "turns": [TURN, "turn_2"]}
     before = await dump(store, **names)
 
     everything = Batch(
         session_id=SESSION,
         request=request(),
-        session=SessionWrite(bump=True, active_turn_id=TURN, add_usage=Usage(requests=1)),
+        session=SessionWrite(bump=True, active_turn_id=TURN, add_usage=Usage(requests=1), history_keeper="SESSION"),
         turn=turn_write(expected=1, status=TurnStatus.WAITING),
         next_turn=turn_write("turn_2", TurnStatus.QUEUED),
         events=(event(TURN), said("item_2", TURN, 1), event("turn_2")),
@@ -78,9 +81,11 @@ async def test_batch_that_fails_last_leaves_nothing_of_all_that_it_wrote(store: 
         contents={"c": b"content"},
         calls_opened=(call("call_4"),),
         calls_settled=(Settled(call_id="call_1"),),
+        moves=(Move(call_id="call_5", state=CallState.AWAITING_DECISION, decide_by=1.0),),
         leases=(Lease(call_id="call_2", attempt=1, worker_id="w", instance_id="i"),),
         parked=(Parked(call_id="call_3", attempt=1, state=CallState.EFFECT_UNKNOWN),),
         deadlines=(Deadline(call_id="call_2", at=1.0),),
+        grants=(grant("pay"),),
         timers_set=(TimerRow(turn_id=TURN, name="new", at=1.0),),
         timers_cleared=((TURN, "old"),),
         inbox_added=reached("new").inbox_added,
@@ -155,6 +160,13 @@ MISTAKES = {
     "starts without an event": Batch(session_id=SESSION, turn=turn_write(starts=True), events=(event(),)),
     "withdraws without an event": Batch(session_id=SESSION, withdrawn=("item_1",)),
     "parks as queued": Batch(session_id=SESSION, parked=(Parked(call_id="call_1", attempt=1, state=CallState.QUEUED),)),
+    "grant of no session": Batch(grants=(grant("pay"),)),
+    "grant of another session": Batch(session_id=SESSION, grants=(grant("pay", session_id="sess_2"),)),
+    "deletes and grants": Batch(session_id=SESSION, session_deleted=True, grants=(grant("pay"),)),
+    "moves to a worker": Batch(session_id=SESSION, moves=(Move(call_id="call_1", state=CallState.LEASED),)),
+    "lets go with a time to decide by": Batch(
+        session_id=SESSION, moves=(Move(call_id="call_1", state=CallState.QUEUED, decide_by=1.0),)
+    ),
     "item of another turn": Batch(session_id=SESSION, events=(event(TURN, item=item("item_1")),)),
 }
 
@@ -223,6 +235,7 @@ async def test_closed_store_refuses_everything(store: Store) -> None:
     for read in (
         store.sessions.get("s"),
         store.sessions.newest(page),
+        store.sessions.grants("s"),
         store.turns.unfinished(),
         store.events.of_turn("t"),
         store.items.history("s", 1),

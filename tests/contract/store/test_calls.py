@@ -19,12 +19,13 @@ from tests.contract.store.builders import (
     settle,
 )
 
-from baton_server.core.agents import LostWorker
+from baton_server.core.tools import LostWorker
 from baton_server.ports.store import (
     Batch,
     CallState,
     Conflict,
     ConflictKind,
+    Move,
     Settled,
     SettleGuard,
     Store,
@@ -54,6 +55,9 @@ async def test_opened_call_is_kept_whole(store: Store, clock: WallClock) -> None
         timeout_s=0.1,
         deadline=1_700_000_000.123456,
         expires_at=1_700_000_030.5,
+        run_path=("call_outer", "call_inner"),
+        arguments_digest="a",
+        definition_digest="d",
     )
 
     await store.commit(opened(row))
@@ -286,6 +290,19 @@ async def test_guard_of_an_unknown_call_fails_and_nothing_is_written(store: Stor
 
     assert await refused(store, batch) is ConflictKind.CALL
     assert (await call_of(store, "call_1")).state is CallState.QUEUED
+
+
+async def test_guard_of_a_state_fails_in_any_other_one(store: Store) -> None:
+    """Whoever decides about a call that awaits it must not be late, though the call is open either way."""
+    await running(store)
+    await store.commit(opened(call("call_1", state=CallState.AWAITING_DECISION)))
+    guard = SettleGuard(call_id="call_1", state=CallState.AWAITING_DECISION)
+    decided = Batch(session_id=SESSION, settles=(guard,), moves=(Move(call_id="call_1", state=CallState.HELD),))
+
+    await store.commit(decided)
+
+    assert await refused(store, decided) is ConflictKind.CALL
+    assert (await call_of(store, "call_1")).state is CallState.HELD
 
 
 async def test_call_may_be_opened_and_settled_in_one_batch(store: Store) -> None:

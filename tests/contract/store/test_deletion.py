@@ -11,6 +11,7 @@ from tests.contract.store.builders import (
     call,
     ended,
     event,
+    grant,
     new_session,
     reached,
     request,
@@ -37,6 +38,7 @@ async def full(store: Store, session_id: str, turn_id: str, name: str) -> None:
             request=request(f"of {name}", session_id=session_id),
             events=(said(f"item_{name}", turn_id), said(f"item_{name}_turnless")),
             contents={"c": name.encode()},
+            grants=(grant("pay", session_id=session_id),),
             documents={"d": b"document"},
             calls_opened=(
                 call(f"call_{name}", session_id=session_id, turn_id=turn_id),
@@ -82,6 +84,7 @@ async def test_everything_of_the_session_goes(store: Store) -> None:
     assert await store.items.page(SESSION, Page(size=9)) == []
     assert dict(await store.items.texts(TURN)) == {}
     assert await store.documents.content(SESSION, "c") is None
+    assert await store.sessions.grants(SESSION) == ()
     assert await store.requests.get(request("of one").key) is None
     assert await store.calls.get("call_one_keyed") is None
     assert await store.calls.succeeded(SESSION, "key") is None

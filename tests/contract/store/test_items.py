@@ -207,6 +207,46 @@ async def test_withdrawn_item_leaves_once_and_stays_in_the_log(store: Store) -> 
     ]
 
 
+async def test_item_that_its_own_batch_withdraws_is_in_no_history(store: Store) -> None:
+    """It joins and leaves at its own event, the others at the first one: no turn, then or later, is told of it."""
+    await running(store)
+    await add(store, said("item_old", TURN, 0), said("item_kept", TURN, 1))
+
+    done = await store.commit(
+        Batch(
+            session_id=SESSION,
+            turn=turn_write(status=TurnStatus.COMPLETED, expected=1),
+            next_turn=turn_write("turn_2", starts=True),
+            events=(event(TURN), said("item_new", TURN, 2), said("item_last", TURN, 3), event("turn_2")),
+            withdrawn=("item_new", "item_old"),
+        )
+    )
+
+    first = done.events[0].sequence
+    rows = {row.item_id: row for row in await store.items.page(SESSION, EVERYTHING)}
+    assert {name: (row.added, row.withdrawn, row.in_history) for name, row in rows.items()} == {
+        "item_old": (3, first, False),
+        "item_kept": (4, 0, True),
+        "item_new": (first + 1, first + 1, False),
+        "item_last": (first + 2, 0, True),
+    }
+    histories = [await store.items.history(SESSION, before) for before in range(done.last_sequence + 2)]
+    assert not [history for history in histories if "item_new" in history]
+    second = (await store.turns.get("turn_2")) or pytest.fail("no turn")
+    assert list(await store.items.history(SESSION, second.started_sequence)) == ["item_kept", "item_last"]
+    assert [row.item_id for row in await store.items.newest_in_history(SESSION, None)] == ["item_last", "item_kept"]
+
+
+async def test_item_outside_the_history_cannot_leave_it(store: Store) -> None:
+    """Recorded and withdrawn by one batch: it is in the log, and joined nothing."""
+    await store.commit(new_session())
+
+    await add(store, event(), said("item_1", in_history=False), withdrawn=("item_1",))
+
+    (row,) = await store.items.page(SESSION, EVERYTHING)
+    assert (row.added, row.withdrawn, row.in_history) == (0, 0, False)
+
+
 async def test_item_of_another_session_is_not_withdrawn(store: Store) -> None:
     """A batch touches its own session alone."""
     await store.commit(new_session())

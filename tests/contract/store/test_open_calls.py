@@ -8,6 +8,7 @@ from tests.contract.store.builders import (
     call,
     lease,
     leased,
+    moved,
     new_session,
     opened,
     park,
@@ -56,6 +57,27 @@ async def test_calls_that_wait_for_an_answer_are_open(store: Store) -> None:
     assert {row.call_id: row.state for row in await store.calls.open_everywhere(Page(size=9))} == states
     named = await store.calls.open_everywhere(Page(size=9, after="call_1"), ("f",), ("",))
     assert [row.call_id for row in named] == ["call_2", "call_3", "call_4"]
+
+
+async def test_calls_that_are_kept_back_are_open(store: Store) -> None:
+    """Whoever starts anew finds them, and until when each is to be decided, beside all other clocks of calls."""
+    await running(store)
+    held, asked = CallState.HELD, CallState.AWAITING_DECISION
+    await store.commit(
+        opened(
+            call("call_1", state=asked, decide_by=5.0),
+            call("call_2", state=held, expires_at=9.0),
+            call("call_3", state=held),
+            call("call_4", state=asked),
+        )
+    )
+    await store.commit(moved("call_3", asked, decide_by=7.0))
+    await store.commit(moved("call_4", CallState.QUEUED))
+
+    found = {"call_1": (asked, 5.0), "call_2": (held, None), "call_3": (asked, 7.0), "call_4": (CallState.QUEUED, None)}
+    rows = list(await store.calls.open_everywhere(Page(size=9)))
+    assert {row.call_id: (row.state, row.decide_by) for row in rows} == found
+    assert list(await store.calls.open_in(SESSION)) == rows
 
 
 @pytest.mark.parametrize("size", range(1, 7))

@@ -18,7 +18,7 @@ from tests.contract.store.builders import (
     settle,
 )
 
-from baton_server.core.agents import LostWorker
+from baton_server.core.tools import LostWorker
 from baton_server.ports.store import Batch, CallRow, CallState, Conflict, ConflictKind, Store
 
 PARKED = (CallState.CHECKED, CallState.EFFECT_UNKNOWN)

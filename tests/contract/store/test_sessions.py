@@ -38,6 +38,7 @@ async def test_new_session_is_kept_whole_with_the_times_of_its_commit(store: Sto
         version=40,
         created_at=1.0,
         last_active_at=2.0,
+        history_keeper="MODEL",
     )
 
     done = await store.commit(
@@ -61,8 +62,34 @@ async def test_new_session_is_kept_whole_with_the_times_of_its_commit(store: Sto
         created_at=clock.time,
         last_active_at=clock.time,
         version=1,
+        history_keeper="MODEL",
     )
     assert (done.session_version, done.last_sequence, done.at) == (1, 2, clock.time)
+
+
+async def test_first_turn_decides_who_keeps_the_history(store: Store) -> None:
+    """Written when it is said, and left alone by everything else, new defaults too."""
+    await store.commit(new_session())
+    undecided = await store.sessions.get(SESSION)
+
+    await store.commit(Batch(session_id=SESSION, session=SessionWrite(history_keeper="SESSION")))
+    other = SessionRow(session_id=SESSION, history_keeper="MODEL", scopes=("new",))
+    for write in (SessionWrite(bump=True, active_turn_id="turn_1"), SessionWrite(replace=other), None):
+        await store.commit(Batch(session_id=SESSION, session=write, events=(event(),)))
+
+    decided = await store.sessions.get(SESSION)
+    assert undecided is not None and undecided.history_keeper == ""
+    assert decided is not None and (decided.history_keeper, decided.scopes) == ("SESSION", ("new",))
+
+
+async def test_new_session_may_be_written_with_its_keeper(store: Store) -> None:
+    """A run that makes its session decides in the same batch: the write goes over the row."""
+    write = SessionWrite(new=SessionRow(session_id=SESSION), history_keeper="MODEL")
+
+    await store.commit(Batch(session_id=SESSION, session=write, events=(event(),)))
+
+    row = await store.sessions.get(SESSION)
+    assert row is not None and row.history_keeper == "MODEL"
 
 
 async def test_what_is_not_there_reads_as_none(store: Store) -> None:

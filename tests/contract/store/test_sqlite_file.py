@@ -28,8 +28,8 @@ from tests.contract.store.builders import (
 )
 from tests.contract.store.dump import dump
 
-from baton_server.core.agents import LostWorker
 from baton_server.core.events import TurnStatus
+from baton_server.core.tools import LostWorker
 from baton_server.ports.store import (
     AgentRow,
     Batch,

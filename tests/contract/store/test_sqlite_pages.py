@@ -7,7 +7,19 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from tests.contract.store.builders import SESSION, call, deadline, lease, opened, park, requeue, running, settle, stamp
+from tests.contract.store.builders import (
+    SESSION,
+    call,
+    deadline,
+    lease,
+    moved,
+    opened,
+    park,
+    requeue,
+    running,
+    settle,
+    stamp,
+)
 
 from baton_server.ports.store import Batch, CallState, Deadline
 from baton_server.store.sql.statements import Writes
@@ -85,6 +97,26 @@ async def test_keyed_call_costs_one_page_more_and_only_when_it_is_opened(store: 
     assert set(afterwards) == {"calls", "calls_open"}
 
 
+async def test_call_that_is_kept_back_costs_no_more_than_one_that_is_handed_out(
+    store: SQLiteStore, tmp_path: Path
+) -> None:
+    """What a decision is bound to is in no index; that a call is let go and leased by one batch is one write more."""
+    log = Log(tmp_path / "baton.db")
+    asked = {"arguments_digest": "a" * 64, "definition_digest": "d" * 64, "decide_by": 5.0}
+
+    await store.commit(opened(call("call_1", state=CallState.HELD, run_path=("call_0",))))
+    opening = log.written()
+    await store.commit(moved("call_1", CallState.AWAITING_DECISION, **asked))
+    asking = log.written()
+    await store.commit(Batch(moves=moved("call_1", CallState.QUEUED).moves, leases=lease("call_1", 1).leases))
+    handing_out = log.written()
+    await store.close()
+
+    assert opening == ["calls", "calls_by_tenant_session_id_number", "calls_open", "sqlite_autoindex_calls_1"]
+    assert asking == ["calls", "calls_open"]
+    assert handing_out == ["calls", "calls_open"]
+
+
 async def test_parts_that_are_passed_over_write_nothing(store: SQLiteStore, tmp_path: Path) -> None:
     """Stale timers and answers cost a look."""
     await store.commit(settle("call_0", succeeded=True, output_item_id="item_1"))
@@ -93,6 +125,7 @@ async def test_parts_that_are_passed_over_write_nothing(store: SQLiteStore, tmp_
     await store.commit(
         Batch(
             session_id=SESSION,
+            moves=moved("call_0", CallState.QUEUED).moves,
             parked=park("call_0", 1).parked,
             requeues=requeue("call_0", 1).requeues,
             deadlines=(Deadline(call_id="call_0", at=5.0),),
@@ -116,7 +149,7 @@ def test_no_update_of_a_call_opens_the_index_of_keys(tmp_path: Path, empty_datab
             for name, sql in updates.items()
         }
 
-    assert {"settle", "record", "park", "requeue", "lease", "time_out_at"} == set(updates)
+    assert {"settle", "record", "move", "ask", "park", "requeue", "lease", "time_out_at"} == set(updates)
     assert all(by_root["calls"] in pages for pages in opened_by.values())
     assert not [name for name, pages in opened_by.items() if by_root["calls_keyed"] in pages]
     assert not [name for name in ("record", "time_out_at") if by_root["calls_open"] in opened_by[name]]
