@@ -220,3 +220,25 @@ async def test_a_decision_that_was_taken_outlives_the_server(doomed: ServerProce
     result = await Runner.run(agent, "Once more.", session=session)
 
     assert (result.final_output, result.interruptions, sent) == ("Again.", [], ["Ann", "Ann"])
+
+
+async def test_a_run_behind_a_paused_one_says_what_is_in_the_way(serve: Serve) -> None:
+    """It is not begun later, behind the caller's back; once it is decided, the session goes on."""
+    session = baton.Session("desk")
+    async with serve(calls(ANN), say("Sent."), say("Hello.")) as served:
+        agent, sent = sender()
+        paused = await Runner.run(agent, "Send.", session=session)
+
+        with pytest.raises(baton.StateError, match="waits for somebody's decision"):
+            await Runner.run(agent, "Hi", session=session)
+        with pytest.raises(baton.StateError, match="waits for somebody's decision"):
+            async for _ in (streamed := Runner.run_streamed(agent, "Hi", session=session)).stream_events():
+                pass
+        assert streamed.final_output is None
+        state = paused.to_state()
+        state.approve(paused.interruptions[0])
+        first = await Runner.run(agent, state)
+        second = await Runner.run(agent, "Hi", session=session)
+
+        assert (first.final_output, second.final_output, sent) == ("Sent.", "Hello.", ["Ann"])
+        assert len(served.model.requests) == 3

@@ -14,6 +14,7 @@ from baton.errors import (
     AgentsException,
     EffectUnknownError,
     ModelBehaviorError,
+    StateError,
     TurnCancelledError,
     UnservedError,
 )
@@ -255,6 +256,12 @@ class Outcome:
 
 def _failure(response: runner_pb2.RunResponse) -> AgentsException | None:
     turn = response.turn
+    if turn.status == event_pb2.TURN_STATUS_QUEUED:
+        return StateError(
+            f"the run was not begun: a turn of its session ({response.session_id}) waits for somebody's decision. "
+            "Decide about it first (`interruptions` of its result, or `baton actions`), or use another session",
+            reason="AWAITING_DECISION",
+        )
     if turn.status == event_pb2.TURN_STATUS_COMPLETED:
         return None
     if turn.status == event_pb2.TURN_STATUS_FAILED:

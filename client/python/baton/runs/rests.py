@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from baton.hosting.own import Hosted
 from baton.runs.approvals import Approvals
+from baton.runs.cancelling import abandon
 from baton.runs.course import Course
 from baton.runs.items import RunItem
 from baton.runs.outcome import Making, Outcome
@@ -12,7 +13,7 @@ from baton.runs.turn_reading import nested_calls
 from baton.runs.turn_status import ENDED
 from baton.server.connection import Connection
 from baton.server.content import complete_item, complete_response, list_items
-from baton.v1 import item_pb2, runner_pb2, session_pb2
+from baton.v1 import event_pb2, item_pb2, runner_pb2, session_pb2
 
 MAX_SERVED_RESTS = 5
 """Rests with functions unserved that are served here, one after another: then the server is believed."""
@@ -49,7 +50,9 @@ async def paused(
     for item in await nested_calls(connection, response):
         making.names.model_call_ids[item.function_call.call_id] = item.function_call.model_call_id
     shown = making.pause(response.required_actions)
-    if response.turn.status not in ENDED:
+    if response.turn.status == event_pb2.TURN_STATUS_QUEUED:  # it would begin when nobody waits for it any more
+        await abandon(connection, None, (response.session_id, response.turn.turn_id))
+    elif response.turn.status not in ENDED:
         hosted.paused.add(response.turn.turn_id)
     approvals = plan.state.approvals if plan.state is not None else Approvals()
     responses = [*course.earlier, response]

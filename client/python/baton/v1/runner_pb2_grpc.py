@@ -54,7 +54,8 @@ class RunnerServiceServicer:
     """
 
     def Run(self, request, context):
-        """Runs an agent and waits until the turn rests. The turn is durable before the
+        """Runs an agent and waits until the turn rests, also QUEUED behind one that waits for
+        somebody's decision. The turn is durable before the
         first model request; a broken connection does not end it. OK in every case in
         which there is a turn: a failed one is in `turn.error`, an open call in
         `required_actions`. Then SubmitInput settles what is open, and the same Run, with

@@ -19,7 +19,8 @@ class RunnerServiceStub:
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     Run: _aio.UnaryUnaryMultiCallable[_runner_pb2.RunRequest, _runner_pb2.RunResponse]
-    """Runs an agent and waits until the turn rests. The turn is durable before the
+    """Runs an agent and waits until the turn rests, also QUEUED behind one that waits for
+    somebody's decision. The turn is durable before the
     first model request; a broken connection does not end it. OK in every case in
     which there is a turn: a failed one is in `turn.error`, an open call in
     `required_actions`. Then SubmitInput settles what is open, and the same Run, with
@@ -46,7 +47,8 @@ class RunnerServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _runner_pb2.RunRequest,
         context: _aio.ServicerContext[_runner_pb2.RunRequest, _abc.Awaitable[_runner_pb2.RunResponse]],
     ) -> _abc.Awaitable[_runner_pb2.RunResponse]:
-        """Runs an agent and waits until the turn rests. The turn is durable before the
+        """Runs an agent and waits until the turn rests, also QUEUED behind one that waits for
+        somebody's decision. The turn is durable before the
         first model request; a broken connection does not end it. OK in every case in
         which there is a turn: a failed one is in `turn.error`, an open call in
         `required_actions`. Then SubmitInput settles what is open, and the same Run, with

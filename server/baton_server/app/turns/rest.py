@@ -1,7 +1,8 @@
 """Rest: when a turn, or a session, waits for nobody but the outside, so that Run and Watch may end.
 
 A turn rests when it is over, or WAITING with only calls left that no worker holds and whose names nobody serves,
-for `unserved_grace`, or that wait for people: for a decision, or since nobody knows their effect.
+for `unserved_grace`, or that wait for people: for a decision, or since nobody knows their effect. So does one that is
+QUEUED behind a turn that waits for people alone.
 """
 
 from __future__ import annotations
@@ -35,10 +36,23 @@ class Rest:
             return None
         if seen.status in TERMINAL:
             return 0.0
+        if seen.status is TurnStatus.QUEUED:
+            return 0.0 if await self._stands_behind_people(session_id, turn_id) else math.inf
+        return self._unserved_left(seen.open_names, seen) if self._only_waits(turn_id, seen) else math.inf
+
+    def _only_waits(self, turn_id: str, seen: Glimpse) -> bool:
+        """Tell whether nothing goes on in a turn but waiting."""
         held = self._driver.dispatcher.leases.any_of(turn_id)
-        if seen.status is not TurnStatus.WAITING or held or self._driver.working(turn_id):
-            return math.inf
-        return self._unserved_left(seen.open_names, seen)
+        return seen.status is TurnStatus.WAITING and not held and not self._driver.working(turn_id)
+
+    async def _stands_behind_people(self, session_id: str, turn_id: str) -> bool:
+        """Tell whether a queued turn cannot begin before somebody has decided something in the turn that runs."""
+        session = await self._runtime.store.sessions.get(session_id)
+        active = "" if session is None else session.active_turn_id
+        if active in ("", turn_id):
+            return False
+        ahead = self._driver.peek(active) or await self._read(active)
+        return ahead is not None and self._only_waits(active, ahead) and not ahead.open_names
 
     async def session_left(self, session_id: str) -> float | None:
         """Say in how many seconds a session rests if nothing changes. As `turn_left`."""
