@@ -180,7 +180,8 @@ def build(settings: Settings, store: Store, model: Model | None = None, clock: C
     runs = Runs(runtime, acceptance, sessions, driver, rest)
     submissions = Submissions(runtime, acceptance, driver)
     views, watcher = Views(runtime, registry, dispatcher), Watcher(runtime, driver, rest)
-    listing, explain = Listing(runtime, registry, dispatcher.leases), Explain(runtime, registry, dispatcher)
+    listing = Listing(runtime, registry, dispatcher.leases)
+    explain = Explain(runtime, registry, dispatcher, driver.loading)
     unary = SessionService(runtime, sessions, submissions, runs, views)
     services = {
         "AgentService": AgentService(Agents(runtime)).rpcs(),

@@ -11,7 +11,7 @@ from tests.support.scripted_watcher import Watcher
 from tests.support.scripted_worker import acked
 from tests.support.stage import ANY_OBJECT, Stage, eventually
 
-from baton.v1 import event_pb2, handler_pb2, item_pb2
+from baton.v1 import event_pb2, handler_pb2
 
 ONCE = [{"name": "f", "execution": {"side_effects": handler_pb2.SIDE_EFFECTS_ONCE}}]
 CHECK = {"name": "f", "kind": event_pb2.HANDLER_KIND_EFFECT_CHECK}
@@ -314,39 +314,6 @@ async def test_its_turn_is_being_cancelled(stage: Stage) -> None:
     assert [handler_pb2.CauseKind.Name(one.kind) for one in found] == ["CAUSE_KIND_CANCELLING", "CAUSE_KIND_LEASED"]
     assert "9.0 s" in found[0].text
     assert until(found[0]) == at(stage, 9)
-
-
-# -- it is over ----------------------------------------------------------------------------------
-
-
-async def test_a_settled_call_says_by_what(stage: Stage) -> None:
-    """By a worker's output or failure, from outside, by its timeout, by the Runner itself."""
-    timeout = {"name": "f", "execution": {"timeout": {"seconds": 1}}}
-    worker = await stage.worker(handlers=[timeout], credit=10)
-    turn = await stage.turn([("f", f'{{"n":{n}}}') for n in range(4)] + [("f", "[]")])
-    calls = [await worker.expect("call") for _ in range(4)]
-    for call in calls:
-        await worker.ack(call)
-    await worker.finish(calls[0])
-    await worker.finish(calls[1], failure="no")
-    await turn.settle(calls[2].call_id, output="x")
-    await worker.expect("cancel")
-    stage.pass_time(2)
-    await turn.completed()
-
-    outputs = await turn.outputs()
-
-    for output in outputs:
-        told = await explain(stage, output.call_id)
-        assert (told.HasField("required_action"), list(told.causes)) == (False, [])
-        assert told.settlement == output.settlement
-    assert {item_pb2.Settlement.Name(output.settlement).removeprefix("SETTLEMENT_") for output in outputs} == {
-        "OUTPUT",
-        "FAILURE",
-        "OUTSIDE_OUTPUT",
-        "TIMEOUT",
-        "ARGUMENTS_INVALID",
-    }
 
 
 async def test_a_call_that_there_never_was_is_not_found(stage: Stage) -> None:

@@ -31,13 +31,9 @@ from baton_server.core.events import (
 from baton_server.core.inputs import Input, TextCutOff
 from baton_server.core.items import (
     FunctionCall,
-    FunctionCallOutput,
     Item,
     ItemBody,
-    Message,
-    Role,
     Settlement,
-    TextPart,
     Usage,
 )
 from baton_server.core.run_config import RunConfig
@@ -127,17 +123,6 @@ def test_an_item_in_an_event_has_no_time_of_its_own() -> None:
     data, _ = CODEC.event(Event(body=ItemAdded(item=item, in_history=True), turn_id="turn_1"))
 
     assert not event_pb2.Event.FromString(data).item_added.item.HasField("created_at")
-
-
-@pytest.mark.parametrize("settlement", Settlement)
-def test_an_output_at_rest_says_what_settled_its_call(settlement: Settlement) -> None:
-    """However large it is; any other item says nothing."""
-    texts = (TextPart(text=values.LARGE[1]),)
-    output = FunctionCallOutput(call_id="call_1", name="f", output=texts, settlement=settlement)
-    message = Message(role=Role.USER, content=texts)
-    items = (Item(item_id="item_1", turn_id="turn_1", body=body, json="{}") for body in (output, message))
-
-    assert [CODEC.settlement(CODEC.item(item)) for item in items] == [settlement, None]
 
 
 def test_an_arm_of_a_later_release_is_refused() -> None:

@@ -8,7 +8,7 @@ from typing import Protocol
 from baton_server.core.agents import Agent
 from baton_server.core.events import Event, TurnSnapshot
 from baton_server.core.inputs import Input
-from baton_server.core.items import Item, Settlement
+from baton_server.core.items import Item
 from baton_server.core.run_config import RunConfig
 
 
@@ -36,10 +36,6 @@ class Codec(Protocol):
 
     def item(self, item: Item) -> bytes:
         """Write an item, large texts omitted as in its event."""
-        ...
-
-    def settlement(self, item: bytes) -> Settlement | None:
-        """Read what settled a call out of its output, an item at rest; None: it is no output of ours."""
         ...
 
     def turn(self, turn: TurnSnapshot) -> bytes:

@@ -9,17 +9,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from hashlib import sha256
 
-from baton.v1 import agent_pb2, event_pb2, item_pb2, run_config_pb2
+from baton.v1 import agent_pb2, event_pb2, run_config_pb2
 from baton_server.core.agents import Agent
 from baton_server.core.events import Event, TurnSnapshot
 from baton_server.core.inputs import Input
-from baton_server.core.items import Item, Settlement
+from baton_server.core.items import Item
 from baton_server.core.run_config import RunConfig
 from baton_server.wire.agents import read_agent, write_agent
 from baton_server.wire.events import Beside, read_event, write_event
 from baton_server.wire.inbox import read_input, write_input
 from baton_server.wire.items import write_item
-from baton_server.wire.names import SETTLEMENTS
 from baton_server.wire.omit import Omit
 from baton_server.wire.run_config import read_config, write_config
 from baton_server.wire.slots import omitted_digests
@@ -60,10 +59,6 @@ class ProtoCodec:
     def item(self, item: Item) -> bytes:
         """Write an item, large texts omitted as in its event."""
         return write_item(item, Omit()).SerializeToString(deterministic=True)
-
-    def settlement(self, item: bytes) -> Settlement | None:
-        """Read what settled a call out of its output, an item at rest."""
-        return SETTLEMENTS.to_core.get(item_pb2.Item.FromString(item).function_call_output.settlement)
 
     def turn(self, turn: TurnSnapshot) -> bytes:
         """Write how a turn stands."""

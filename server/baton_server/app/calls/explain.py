@@ -13,6 +13,7 @@ from baton_server.app.calls.leases import LeaseState
 from baton_server.app.calls.registry import Registry
 from baton_server.app.calls.worker import Worker
 from baton_server.app.runtime import Runtime
+from baton_server.app.turns.loading import Loading
 from baton_server.core.errors import Refused
 from baton_server.core.events import HookKind
 from baton_server.core.inputs import CallSettled
@@ -30,8 +31,8 @@ RUNNING = frozenset({CallState.QUEUED, CallState.LEASED, CallState.CHECKED, Call
 class Explain:
     """Looks at calls, and at everybody who may have one."""
 
-    def __init__(self, runtime: Runtime, registry: Registry, dispatcher: Dispatcher) -> None:
-        self._runtime, self._registry, self._dispatcher = runtime, registry, dispatcher
+    def __init__(self, runtime: Runtime, registry: Registry, dispatcher: Dispatcher, loading: Loading) -> None:
+        self._runtime, self._registry, self._dispatcher, self._loading = runtime, registry, dispatcher, loading
 
     async def call(self, call_id: str) -> Explanation:
         """Explain a call. Raises Refused(CALL_NOT_FOUND)."""
@@ -56,17 +57,17 @@ class Explain:
     # -- what settled it -------------------------------------------------------------------------
 
     async def _settlement(self, row: CallRow) -> Settlement:
-        """Find out what settled a call: its output says so, or what waits for its turn to record it."""
-        store, codec = self._runtime.store, self._runtime.codec
-        for item in await store.items.by_ids(row.session_id, (row.output_item_id,)):
-            said = codec.settlement(item.data)
-            if said is not None:
-                return said
-        for waiting in await store.inbox.rows(row.turn_id):
-            given = codec.read_input(waiting.data)
+        """Find out what settled a call. It goes from the inbox into the log, and is looked for in that order."""
+        for waiting in await self._runtime.store.inbox.rows(row.turn_id):
+            given = self._runtime.codec.read_input(waiting.data)
             if isinstance(given, CallSettled) and given.call_id == row.call_id:
                 return given.settlement
-        return Settlement.OUTPUT if row.succeeded else Settlement.FAILURE
+        turn = await self._runtime.store.turns.get(row.turn_id)
+        known = None if turn is None else (await self._loading.read(turn)).calls.get(row.call_id)
+        said = None if known is None else known.output or known.returned
+        if said is None or said.settlement is None:
+            raise Refused(call_not_found(row.call_id))  # its session is being deleted
+        return said.settlement
 
     # -- why it does not run ---------------------------------------------------------------------
 
