@@ -9,7 +9,7 @@ import pytest
 from tests.cli.commands import NOBODY, House, baton
 from tests.support.scripted_model import calls, say
 
-from baton.hosting.outputs import MAX_RESULT_BYTES
+from baton.items.outputs import MAX_RESULT_BYTES
 
 
 def told(house: House, request: int = -1) -> list[str]:

@@ -14,7 +14,7 @@ from google.protobuf import any_pb2
 from google.rpc import error_details_pb2, status_pb2
 from grpc_status import rpc_status
 
-from baton.server.retry import Timing
+from baton.transport.retry import Timing
 from baton.v1 import (
     event_pb2,
     handler_pb2,

@@ -31,7 +31,13 @@ from baton import (
     tool_output_guardrail,
 )
 from baton.agents.agent import agent_to_pb
-from baton.runs.items import HandoffCallItem, HandoffOutputItem, MessageOutputItem, ToolCallItem, ToolCallOutputItem
+from baton.items.run_items import (
+    HandoffCallItem,
+    HandoffOutputItem,
+    MessageOutputItem,
+    ToolCallItem,
+    ToolCallOutputItem,
+)
 from baton.v1 import agent_pb2
 
 MESSAGE = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Hi"}]}

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from baton.runs.approvals import Approvals, Ruling
+from baton.context.approvals import Approvals, Ruling
 
 
 def ruled(*decided: tuple[str, bool, bool], tool_name: str = "pay") -> Approvals:

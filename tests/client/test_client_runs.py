@@ -24,7 +24,7 @@ from baton import (
     set_default_address,
 )
 from baton.server.connection import Connection
-from baton.server.retry import Backoff, Timing
+from baton.transport.retry import Backoff, Timing
 from baton.v1 import agent_pb2, event_pb2, runner_pb2, session_pb2
 from baton_server.core.errors import Reason
 

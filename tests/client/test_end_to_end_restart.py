@@ -24,7 +24,7 @@ from baton import (
     RunResult,
     function_tool,
 )
-from baton.loop_thread import background_loop
+from baton.server.loop_thread import background_loop
 
 __all__ = ["model_server"]
 

@@ -29,7 +29,7 @@ from baton import (
     UnservedError,
     function_tool,
 )
-from baton.loop_thread import background_loop
+from baton.server.loop_thread import background_loop
 from baton.v1 import event_pb2
 
 __all__ = ["serve"]

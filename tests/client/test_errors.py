@@ -14,7 +14,7 @@ from baton.address import resolve_address
 from baton.errors import AgentsException
 from baton.reasons import CLASSES, error_from_pb
 from baton.server.connection import Connection
-from baton.server.retry import Backoff
+from baton.transport.retry import Backoff
 from baton.v1 import error_pb2, session_pb2
 
 REASONS = [

@@ -25,7 +25,7 @@ from baton import (
     tool_input_guardrail,
     tool_output_guardrail,
 )
-from baton.server.responses import RawItem
+from baton.items.responses import RawItem
 from baton.v1 import error_pb2, event_pb2, item_pb2, runner_pb2
 
 FILTER = event_pb2.HANDLER_KIND_MODEL_INPUT_FILTER

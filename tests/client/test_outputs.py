@@ -13,7 +13,7 @@ import pytest
 from pydantic import BaseModel
 
 from baton import FunctionError, ToolOutputFileContent, ToolOutputImage, ToolOutputText
-from baton.hosting.outputs import (
+from baton.items.outputs import (
     MAX_CRASH_BYTES,
     MAX_RESULT_BYTES,
     payload_bytes,

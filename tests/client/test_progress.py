@@ -15,10 +15,10 @@ from tests.client.test_attachment import cancelling
 from tests.client.work import Work
 
 from baton import RunContext, function_tool
-from baton.hosting.context import MAX_REPORT_BYTES
+from baton.context.call_context import MAX_REPORT_BYTES
 from baton.hosting.link import BUSY_FRAMES, Link
 from baton.hosting.reports import Reports
-from baton.server.retry import Timing
+from baton.transport.retry import Timing
 from baton.v1 import event_pb2, handler_pb2
 
 NOTHING: Any = None

@@ -8,8 +8,8 @@ from typing import Any
 from tests.client.turns import call, handed, handoff, message, output, undecided, user
 
 from baton import Agent, HandoffOutputItem, ToolApprovalItem, ToolCallItem, ToolCallOutputItem
-from baton.runs.items import Names, RunItem
-from baton.runs.run_items import RunItems, arranged, key_of
+from baton.items.run_items import Names, RunItem
+from baton.runs.item_order import RunItems, arranged, key_of
 from baton.v1 import item_pb2
 
 BILLING: Agent[Any] = Agent(name="Billing")

@@ -17,7 +17,7 @@ from tests.client.turns import answer
 
 import baton
 from baton import Agent, RunContext, Runner, Worker, function_tool, trace
-from baton.loop_thread import background_loop
+from baton.server.loop_thread import background_loop
 from baton.v1 import error_pb2, handler_pb2, runner_pb2
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from baton import close_connections
 from baton.server.connection import connection_for
-from baton.server.retry import Timing
+from baton.transport.retry import Timing
 from tests.crash.raw_clients import channel_to
 from tests.faults.callers import Caller, Progress, faults_of
 from tests.faults.conductor import Conductor

@@ -20,7 +20,7 @@ import grpc
 from baton import RunContext, Worker, close_connections
 from baton.server.client import Client
 from baton.server.connection import connection_for
-from baton.server.retry import Timing
+from baton.transport.retry import Timing
 from baton.v1 import agent_pb2, handler_pb2, runner_pb2
 from tests.api.calling import kinds
 from tests.client.scripted import Peer

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from baton import Worker, close_connections
 from baton.server.connection import connection_for
-from baton.server.retry import Timing
+from baton.transport.retry import Timing
 from tests.faults.functions import Bodies, host
 from tests.faults.journal import Claims, Fact, Journal
 

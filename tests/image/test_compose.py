@@ -11,7 +11,7 @@ from tests.docs.settings_table import all_variables
 from tests.image.compose import command_in_image, compose, grace_s, mounts, seconds, service
 from tests.image.dockerfile import ROOT, health_check, stages
 
-from baton.hosting.worker import DRAIN_S
+from baton.server.worker import DRAIN_S
 from baton_server.cli.given.loading import load_tools
 from baton_server.config import Settings
 from baton_server.main import LAST_WORDS_S

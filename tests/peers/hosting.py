@@ -13,9 +13,9 @@ from tests.support.scripted_worker import PATIENCE_S, ScriptedWorker
 from tests.support.stage import Stage, eventually
 
 from baton import FunctionTool, RunContext, Worker, close_connections, function_tool
-from baton.hosting.context import Cancellation
+from baton.context.call_context import Cancellation
 from baton.server.connection import connection_for
-from baton.server.retry import Timing
+from baton.transport.retry import Timing
 from baton_server.app.calls.leases import LeaseState
 
 AT_ONCE = Timing(uniform=lambda _low, high: min(high, 0.01))

@@ -15,7 +15,7 @@ from tests.support.stage import Stage, eventually
 
 from baton import Agent, BatonConnectionError, Runner, Worker, close_connections
 from baton.server.connection import connection_for
-from baton.server.retry import Timing
+from baton.transport.retry import Timing
 
 # -- connections ---------------------------------------------------------------------------------
 

@@ -64,6 +64,8 @@ from baton.agents.tool_guardrails import (
 )
 from baton.agents.tool_use import FunctionToolResult, StopAtTools
 from baton.agents.tools import FunctionTool, FunctionToolCustomDataContext, RemoteFunction, ToolOptions, function_tool
+from baton.context.call_context import RunContext, ToolContext
+from baton.context.run_context import RunContextWrapper
 from baton.errors import (
     AgentsException,
     BatonConnectionError,
@@ -142,11 +144,10 @@ from baton.hooks.data import (
     ToolOutputData,
     ToolUseData,
 )
-from baton.hosting.context import RunContext, ToolContext
-from baton.hosting.outputs import ToolOutputFileContent, ToolOutputImage, ToolOutputText
-from baton.hosting.worker import Worker
-from baton.runs.item_helpers import ItemHelpers
-from baton.runs.items import (
+from baton.items.item_helpers import ItemHelpers
+from baton.items.model_response import ModelResponse
+from baton.items.outputs import ToolOutputFileContent, ToolOutputImage, ToolOutputText
+from baton.items.run_items import (
     HandoffCallItem,
     HandoffOutputItem,
     MCPApprovalRequestItem,
@@ -160,14 +161,12 @@ from baton.runs.items import (
     ToolSearchCallItem,
     ToolSearchOutputItem,
 )
-from baton.runs.model_response import ModelResponse
+from baton.items.usage import RequestUsage, Usage
 from baton.runs.results import RunResult
 from baton.runs.run_config import RunConfig, ToolExecutionConfig
-from baton.runs.run_context import RunContextWrapper
 from baton.runs.run_data import RunErrorDetails
 from baton.runs.run_state import RunState
 from baton.runs.runner import Runner
-from baton.runs.session_settings import SessionSettings
 from baton.runs.session_store import SessionStore
 from baton.runs.stream_events import (
     AgentUpdatedStreamEvent,
@@ -179,10 +178,11 @@ from baton.runs.stream_events import (
 )
 from baton.runs.streamed import RunResultStreaming
 from baton.runs.tracing import Trace, TracingConfig, trace
-from baton.runs.usage import RequestUsage, Usage
 from baton.server.client import Client
 from baton.server.connection import close_connections
 from baton.server.session import Session, SQLiteSession
+from baton.server.session_settings import SessionSettings
+from baton.server.worker import Worker
 
 __all__ = [
     "Agent",

@@ -18,7 +18,7 @@ from baton import (
     set_default_address,
 )
 from baton.server.connection import connection_for
-from baton.server.retry import Timing
+from baton.transport.retry import Timing
 from baton_server.cli.exits import ExitCode
 from baton_server.cli.terminal import fail
 

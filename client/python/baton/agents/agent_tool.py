@@ -24,14 +24,14 @@ from baton.agents.handoffs import function_style
 from baton.agents.strict import strict_schema
 from baton.agents.tool_errors import ErrorWords, check_words, default_tool_error_function, failure_to_pb
 from baton.checks import check_whole
+from baton.context.run_context import RunContextWrapper
 from baton.errors import ModelBehaviorError, UserError
 from baton.hooks import RemoteHook
 from baton.hooks.data import AgentInputData, AgentOutputData
 from baton.hooks.refs import RefOf, hook_use
+from baton.items.raw_run_items import run_items_of
+from baton.items.run_items import RunItem
 from baton.options import options
-from baton.runs.items import RunItem
-from baton.runs.raw_run_items import run_items_of
-from baton.runs.run_context import RunContextWrapper
 from baton.v1 import agent_pb2
 
 if TYPE_CHECKING:

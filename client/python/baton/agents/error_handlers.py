@@ -6,15 +6,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from baton.context.run_context import RunContextWrapper
 from baton.errors import AgentsException, UserError
 from baton.hooks import RemoteHook
 from baton.hooks.answers import RunErrorHandlerResult
 from baton.hooks.data import ErrorHandlerData
 from baton.hooks.refs import RefOf, hook_use
 from baton.hooks.writing import dump
-from baton.runs.items import RunItem
-from baton.runs.raw_run_items import run_items_of
-from baton.runs.run_context import RunContextWrapper
+from baton.items.raw_run_items import run_items_of
+from baton.items.run_items import RunItem
 from baton.v1 import run_config_pb2
 
 if TYPE_CHECKING:

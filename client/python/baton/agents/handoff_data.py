@@ -7,11 +7,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from baton.context.run_context import RunContextWrapper
 from baton.errors import UserError
 from baton.hooks.data import HandoffFilterData
-from baton.runs.items import RunItem
-from baton.runs.raw_run_items import run_items_of
-from baton.runs.run_context import RunContextWrapper
+from baton.items.raw_run_items import run_items_of
+from baton.items.run_items import RunItem
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,9 @@ from baton.hooks import RemoteHook
 from baton.hooks.data import LifecycleData, Moment
 from baton.hooks.kinds import MOMENTS
 from baton.hooks.refs import HookUse, RefOf, hook_use
+from baton.items.model_response import ModelResponse
+from baton.items.usage import usage_from_pb
 from baton.options import options
-from baton.runs.model_response import ModelResponse
-from baton.runs.usage import usage_from_pb
 from baton.v1 import agent_pb2, item_pb2
 
 if TYPE_CHECKING:

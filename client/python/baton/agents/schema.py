@@ -15,8 +15,8 @@ from pydantic.errors import PydanticUserError
 from pydantic.fields import FieldInfo
 
 from baton.agents.strict import Json, strict_schema
+from baton.context.run_context import RunContextWrapper
 from baton.errors import FunctionError, UserError
-from baton.runs.run_context import RunContextWrapper
 
 _NUMPY = re.compile(r"^\s*(Parameters|Returns|Yields)\s*\n\s*-{3,}\s*$", re.MULTILINE)
 _SPHINX = re.compile(r"^\s*:(param|type|return|rtype|raises)\b", re.MULTILINE)

@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from baton.context.run_context import RunContextWrapper
 from baton.errors import AgentsException, FunctionError, ToolTimeoutError, UserError
 from baton.hooks import RemoteHook
 from baton.hooks.data import BlockedOutputData, ToolErrorData
 from baton.hooks.refs import HookUse, RefOf, hook_use
-from baton.runs.run_context import RunContextWrapper
 from baton.v1 import agent_pb2, run_config_pb2
 
 if TYPE_CHECKING:

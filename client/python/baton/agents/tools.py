@@ -17,9 +17,9 @@ from baton.agents.strict import strict_schema
 from baton.agents.tool_errors import ErrorWords, check_words, default_tool_error_function
 from baton.agents.tool_guardrails import AnyToolInputGuardrail, AnyToolOutputGuardrail, checked_tool_guardrails
 from baton.checks import check_bool
+from baton.context.call_context import RunContext
 from baton.errors import UserError
 from baton.hooks import RemoteHook, checked_function
-from baton.hosting.context import RunContext
 from baton.options import options, refusing_unknown
 
 T = TypeVar("T")

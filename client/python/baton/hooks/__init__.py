@@ -13,9 +13,9 @@ from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from baton.hosting.context import Cancellation
+from baton.context.call_context import Cancellation
+from baton.context.run_context import RunContextWrapper
 from baton.options import options
-from baton.runs.run_context import RunContextWrapper
 
 if TYPE_CHECKING:
     from baton.agents.agent import Agent

@@ -9,10 +9,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
+from baton.context.call_context import deadline_of
 from baton.hooks import HookData, reading, writing
 from baton.hooks.data import Moment
 from baton.hooks.reading import Facts, Payload
-from baton.hosting.calling import deadline_of
 from baton.v1 import agent_pb2, event_pb2, handler_pb2
 
 

@@ -32,8 +32,8 @@ from baton.hooks.data import (
     ToolOutputData,
     ToolUseData,
 )
+from baton.items.responses import RawItem
 from baton.reasons import error_from_pb
-from baton.server.responses import RawItem
 from baton.v1 import error_pb2, handler_pb2
 
 Payload = Mapping[str, Any]

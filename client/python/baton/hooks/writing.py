@@ -21,9 +21,9 @@ from baton.hooks.answers import (
     ToolsToFinalOutputResult,
 )
 from baton.hooks.data import HandoffFilterData
-from baton.hosting.outputs import result_of
-from baton.server.raw_items import write_items
-from baton.server.responses import raw_parts
+from baton.items.outputs import result_of
+from baton.items.raw_items import write_items
+from baton.items.responses import raw_parts
 
 Write = Callable[[str, Any], str]
 

@@ -18,7 +18,7 @@ from baton.hooks.kinds import HookKind, facts_of
 from baton.hooks.reading import payload_of
 from baton.hosting.calling import reason_of
 from baton.hosting.execution import STOP_S, Execution, Threads
-from baton.hosting.outputs import result_of_error
+from baton.items.outputs import result_of_error
 from baton.v1 import handler_pb2
 
 THREADS = 16

@@ -19,8 +19,8 @@ from baton.hosting.link import Ending, Link
 from baton.hosting.registrations import Registrations
 from baton.reasons import error_from_pb, error_from_rpc, why_broken
 from baton.sdk import sdk
-from baton.server.channels import Door
-from baton.server.retry import TERMINAL_STREAM_CODES, Backoff, Timing, is_break
+from baton.transport.channels import Door
+from baton.transport.retry import TERMINAL_STREAM_CODES, Backoff, Timing, is_break
 from baton.v1 import error_pb2, handler_pb2
 
 MAX_CONCURRENCY = 64

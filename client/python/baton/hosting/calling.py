@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
-from baton.hosting.context import RunContext
+from baton.context.call_context import RunContext, deadline_of
 from baton.hosting.reports import Reports
 from baton.v1 import event_pb2, handler_pb2
 
@@ -48,11 +48,6 @@ def context_of(call: handler_pb2.Call, context: Any, line: CallLine) -> RunConte
         deadline=deadline_of(call),
         line=line,
     )
-
-
-def deadline_of(asked: handler_pb2.Call | handler_pb2.Hook) -> datetime | None:
-    """Say when the server gives up; None: never."""
-    return asked.deadline.ToDatetime(UTC) if asked.HasField("deadline") else None
 
 
 def reason_of(cancel: handler_pb2.Cancel) -> str:

@@ -7,10 +7,10 @@ import logging
 
 from baton.agents.tool_errors import default_tool_error_function
 from baton.agents.tools import FunctionTool
+from baton.context.call_context import RunContext
 from baton.errors import FunctionError
 from baton.hooks import RemoteHook
-from baton.hosting.context import RunContext
-from baton.hosting.outputs import result_of_error
+from baton.items.outputs import result_of_error
 from baton.v1 import handler_pb2
 
 _log = logging.getLogger("baton.worker.calls")

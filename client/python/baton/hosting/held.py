@@ -11,15 +11,15 @@ from functools import partial
 from typing import Any
 
 from baton.agents.tools import FunctionTool
+from baton.context.call_context import RunContext
 from baton.hosting.calling import CallLine, context_of, not_begun, reason_of
-from baton.hosting.context import RunContext
 from baton.hosting.credit import Credit
 from baton.hosting.execution import STOP_S, Execution, Gates, Threads
 from baton.hosting.failures import result_of_failure
 from baton.hosting.journal import Journal
 from baton.hosting.kept import Kept
-from baton.hosting.outputs import MAX_RESULT_BYTES, result_of, within_limit
 from baton.hosting.reports import REPORT_EVERY_S, Reports
+from baton.items.outputs import MAX_RESULT_BYTES, result_of, within_limit
 from baton.v1 import error_pb2, handler_pb2
 
 ACK_AFTER_S = 0.5

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from baton.hosting.journal import Journal, Remembered, Told
-from baton.hosting.outputs import payload_bytes
+from baton.items.outputs import payload_bytes
 from baton.v1 import error_pb2, handler_pb2
 
 MOST_GIVEN_UP = 1_000

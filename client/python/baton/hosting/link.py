@@ -16,7 +16,7 @@ import grpc
 from google.protobuf.message import DecodeError
 
 from baton.hosting.frames import Assembler, ChunkError, needs_slices, slices
-from baton.server.retry import Timing
+from baton.transport.retry import Timing
 from baton.v1 import handler_pb2
 
 HEARTBEAT_S = 10.0

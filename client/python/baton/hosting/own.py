@@ -28,9 +28,9 @@ from baton.hosting.asked import HookHandler
 from baton.hosting.attachment import Attachment, Options
 from baton.hosting.held import Handler
 from baton.hosting.lanes import Brought, Lane, brought_hook, brought_tools
-from baton.runs.run_state_json import NOWHERE, Place
-from baton.server.channels import Door
-from baton.server.retry import Timing
+from baton.hosting.place import NOWHERE, Place
+from baton.transport.channels import Door
+from baton.transport.retry import Timing
 from baton.v1 import agent_pb2, event_pb2, handler_pb2
 
 LANES = 8

@@ -11,11 +11,11 @@ from typing import Any
 from baton.errors import BatonProtocolError, UserError
 from baton.hosting.own import Hosted
 from baton.reasons import error_from_pb
-from baton.runs.cancelling import Turn, streamed_request
 from baton.runs.plan import Plan
 from baton.runs.run_state import RunState
 from baton.runs.turn_reading import read_input, read_response
 from baton.runs.turn_status import ENDED, rests
+from baton.server.cancelling import Turn, streamed_request
 from baton.server.connection import Connection
 from baton.server.resume import follow
 from baton.v1 import event_pb2, item_pb2, runner_pb2, session_pb2

@@ -10,6 +10,8 @@ from typing import Any
 
 from baton.agents.agent import Agent
 from baton.agents.agent_output import read_output
+from baton.context.approvals import Approvals
+from baton.context.run_context import RunContextWrapper
 from baton.errors import (
     AgentsException,
     EffectUnknownError,
@@ -19,20 +21,18 @@ from baton.errors import (
     UnservedError,
 )
 from baton.hosting.own import Hosted
+from baton.items.model_response import ModelResponse
+from baton.items.run_items import Names, RunItem, ToolApprovalItem, ToolCallOutputItem
+from baton.items.usage import usage_from_pb, usage_sum
 from baton.reasons import error_from_pb
-from baton.runs.approvals import Approvals
 from baton.runs.course import Course
 from baton.runs.guardrail_results import GuardrailResults, Said, read_results, tell_tripped
-from baton.runs.items import Names, RunItem, ToolApprovalItem, ToolCallOutputItem
-from baton.runs.model_response import ModelResponse, model_responses
+from baton.runs.item_order import Reply, RunItems, arranged, key_of, model_responses
 from baton.runs.plan import Plan
-from baton.runs.run_context import RunContextWrapper
 from baton.runs.run_data import RunErrorDetails
-from baton.runs.run_items import Reply, RunItems, arranged, key_of
 from baton.runs.run_state import RunState
 from baton.runs.run_state_json import Position
 from baton.runs.turn_status import ENDED, undecided
-from baton.runs.usage import usage_from_pb, usage_sum
 from baton.v1 import event_pb2, item_pb2, runner_pb2
 
 _REPLY_IS_VOID = frozenset({"MODEL_BEHAVIOR_ERROR", "MODEL_REFUSAL", "INPUT_GUARDRAIL_TRIPPED"})

@@ -16,6 +16,7 @@ from baton.agents.tools import FunctionTool
 from baton.errors import UserError
 from baton.hooks.refs import Gathered, LocalHook, RefOf
 from baton.hosting.own import Bringing, Host, Hosted
+from baton.items.raw_items import write_items
 from baton.runs.guardrail_results import Definitions
 from baton.runs.memory import Memory, memory_of
 from baton.runs.raised import Raised
@@ -23,7 +24,6 @@ from baton.runs.run_arguments import RunArguments
 from baton.runs.run_config import RunConfig, config_to_pb, read_config
 from baton.runs.run_options import DEFAULT_MAX_TURNS, RunOptions
 from baton.runs.run_state import RunState
-from baton.server.raw_items import write_items
 from baton.v1 import runner_pb2, session_pb2
 
 Input = str | Sequence[Any]

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from baton.context.approvals import Approvals
 from baton.hosting.own import Hosted
-from baton.runs.approvals import Approvals
-from baton.runs.cancelling import abandon
+from baton.items.run_items import RunItem
 from baton.runs.course import Course
-from baton.runs.items import RunItem
 from baton.runs.outcome import Making, Outcome
 from baton.runs.plan import Plan
 from baton.runs.turn_reading import nested_calls
 from baton.runs.turn_status import ENDED
+from baton.server.cancelling import abandon
 from baton.server.connection import Connection
 from baton.server.content import complete_item, complete_response, list_items
 from baton.v1 import event_pb2, item_pb2, runner_pb2, session_pb2

@@ -6,15 +6,15 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar
 
 from baton.agents.agent import Agent
+from baton.context.run_context import RunContextWrapper
 from baton.errors import NotFoundError, UserError
+from baton.items.model_response import ModelResponse
+from baton.items.run_items import RunItem, ToolApprovalItem
+from baton.items.usage import Usage
 from baton.runs.guardrail_results import GuardrailResults, TellsGuardrails
-from baton.runs.items import RunItem, ToolApprovalItem
-from baton.runs.model_response import ModelResponse
 from baton.runs.outcome import Outcome, input_list
 from baton.runs.plan import Input
-from baton.runs.run_context import RunContextWrapper
 from baton.runs.run_state import RunState
-from baton.runs.usage import Usage
 from baton.v1 import runner_pb2
 
 T = TypeVar("T")

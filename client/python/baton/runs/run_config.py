@@ -29,8 +29,8 @@ from baton.hooks.data import HandoffHistoryData, SessionInputData
 from baton.hooks.refs import RefOf, hook_use, only_remote
 from baton.options import options
 from baton.runs.run_options import RunOptions
-from baton.runs.session_settings import SessionSettings, read_session_settings
 from baton.runs.tracing import TracingConfig, check_trace_id, check_tracing, trace, tracing_to_pb
+from baton.server.session_settings import SessionSettings, read_session_settings
 from baton.v1 import run_config_pb2
 
 __all__ = ["RunConfig", "ToolExecutionConfig", "config_to_pb", "read_config", "trace"]

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from baton.agents.agent import Agent
+from baton.context.run_context import RunContextWrapper
+from baton.items.model_response import ModelResponse
+from baton.items.run_items import RunItem
+from baton.items.usage import Usage
 from baton.runs.guardrail_results import GuardrailResults, TellsGuardrails
-from baton.runs.items import RunItem
-from baton.runs.model_response import ModelResponse
-from baton.runs.run_context import RunContextWrapper
 from baton.runs.run_state import RunState
-from baton.runs.usage import Usage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

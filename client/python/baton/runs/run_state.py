@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from baton.agents.agent import Agent
 from baton.agents.graph import reachable
+from baton.context.approvals import Approvals, ruling_about
 from baton.errors import UserError
-from baton.runs.approvals import Approvals, ruling_about
-from baton.runs.items import ToolApprovalItem
+from baton.items.raw_items import write_items
+from baton.items.run_items import ToolApprovalItem
 from baton.runs.run_state_json import Position, read_state, write_state
-from baton.server.raw_items import write_items
 from baton.v1 import session_pb2
 
 if TYPE_CHECKING:

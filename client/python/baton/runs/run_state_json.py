@@ -10,28 +10,15 @@ from google.protobuf import json_format
 from pydantic import TypeAdapter, ValidationError
 
 from baton.agents.agent import Agent
+from baton.context.approvals import Approvals, Ruling
 from baton.errors import UserError
-from baton.runs.approvals import Approvals, Ruling
-from baton.runs.items import Names, ToolApprovalItem, approval_item
-from baton.server.responses import RawItem
+from baton.hosting.place import NOWHERE, Place
+from baton.items.responses import RawItem
+from baton.items.run_items import Names, ToolApprovalItem, approval_item
 from baton.v1 import event_pb2
 
 VERSION = 1
 """Of the form. A reader of an older one refuses it by name."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
-    """Where whoever resumes a run serves its functions and hooks. Both empty: it brought none.
-
-    `suffix`: what its hooks have behind their names.
-    """
-
-    scope: str = ""
-    suffix: str = ""
-
-
-NOWHERE = Place()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,9 +7,7 @@ from typing import Any, Unpack
 
 from baton.agents.agent import Agent
 from baton.hosting.own import Hosted
-from baton.loop_thread import background_loop
 from baton.options import refusing_unknown
-from baton.runs.cancelling import abandon
 from baton.runs.course import Course, begin
 from baton.runs.plan import Input, make_plan
 from baton.runs.rests import MAX_SERVED_RESTS, read_outcome
@@ -18,8 +16,10 @@ from baton.runs.run_arguments import RunArguments
 from baton.runs.run_state import RunState
 from baton.runs.streamed import RunResultStreaming
 from baton.runs.turn_status import served_by
+from baton.server.cancelling import abandon
 from baton.server.connection import Connection, connection_for
-from baton.server.retry import Backoff
+from baton.server.loop_thread import background_loop
+from baton.transport.retry import Backoff
 from baton.v1 import runner_pb2
 
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from baton.agents.agent import Agent
-from baton.runs.items import RunItem
-from baton.server.responses import text_of
+from baton.items.responses import text_of
+from baton.items.run_items import RunItem
 from baton.v1 import event_pb2, item_pb2
 
 

@@ -7,25 +7,25 @@ from collections.abc import AsyncIterator, Iterable
 from typing import Any, Literal, TypeVar
 
 from baton.agents.agent import Agent
+from baton.context.run_context import RunContextWrapper
 from baton.errors import UserError
 from baton.hosting.own import Hosted
-from baton.runs.cancelling import abandon, cancel_turn
+from baton.items.model_response import ModelResponse
+from baton.items.run_items import RunItem, ToolApprovalItem
+from baton.items.usage import Usage
 from baton.runs.course import Course, OldTurn, begin
 from baton.runs.guardrail_results import GuardrailResults, TellsGuardrails
-from baton.runs.items import RunItem, ToolApprovalItem
-from baton.runs.model_response import ModelResponse
 from baton.runs.outcome import Making, Outcome
 from baton.runs.plan import Input, Plan
 from baton.runs.rests import MAX_SERVED_RESTS, paused
 from baton.runs.results import InputListMode, RunResult, listed, make_result, typed
-from baton.runs.run_context import RunContextWrapper
 from baton.runs.run_state import RunState
 from baton.runs.stream_events import AgentUpdatedStreamEvent, Fragments, StreamEvent, item_event
 from baton.runs.turn_status import served_by
-from baton.runs.usage import Usage
+from baton.server.cancelling import abandon, cancel_turn
 from baton.server.connection import Connection, connection_for
 from baton.server.content import complete_item, complete_response
-from baton.server.retry import Backoff
+from baton.transport.retry import Backoff
 from baton.v1 import event_pb2, runner_pb2
 
 T = TypeVar("T")

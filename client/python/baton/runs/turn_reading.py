@@ -10,10 +10,10 @@ import json
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from typing import Any
 
+from baton.items.responses import RawItem, model_call_ids, raw_item
 from baton.runs.turn_status import ENDED
 from baton.server.connection import Connection
 from baton.server.content import list_items
-from baton.server.responses import RawItem, model_call_ids, raw_item
 from baton.v1 import agent_pb2, event_pb2, item_pb2, run_config_pb2, runner_pb2, session_pb2
 
 EVENTS_AT_ONCE = 1_000

@@ -6,8 +6,8 @@ import uuid
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from typing import Any
 
-from baton.runs.cancelling import streamed_request
 from baton.server.agent_calls import AgentCalls, AnyAgent, written_agent
+from baton.server.cancelling import streamed_request
 from baton.server.content import complete_item, list_items, read_content
 from baton.server.input_calls import InputCalls
 from baton.server.paging import pages

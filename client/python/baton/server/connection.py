@@ -13,8 +13,8 @@ from baton.address import resolve_address
 from baton.errors import BatonConnectionError
 from baton.hosting.own import Host
 from baton.reasons import error_from_rpc
-from baton.server.channels import Channels, WorkerDoor
-from baton.server.retry import Backoff, Timing, is_break
+from baton.transport.channels import Channels, WorkerDoor
+from baton.transport.retry import Backoff, Timing, is_break
 from baton.v1 import agent_pb2_grpc, handler_pb2_grpc, runner_pb2_grpc, session_pb2_grpc
 
 CALL_S = 60.0

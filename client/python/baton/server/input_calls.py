@@ -6,12 +6,12 @@ import uuid
 from collections.abc import Sequence
 from typing import Any
 
+from baton.context.approvals import Ruling
 from baton.errors import FunctionError, TooLargeError
-from baton.hosting.outputs import MAX_RESULT_BYTES, payload_bytes, result_of, result_of_error
-from baton.runs.approvals import Ruling
-from baton.runs.cancelling import cancel_request
+from baton.items.outputs import MAX_RESULT_BYTES, payload_bytes, result_of, result_of_error
+from baton.items.raw_items import write_items
+from baton.server.cancelling import cancel_request
 from baton.server.connection import Connection, connection_for
-from baton.server.raw_items import write_items
 from baton.v1 import event_pb2, session_pb2
 
 

@@ -10,7 +10,7 @@ import grpc
 from google.protobuf.internal.containers import RepeatedCompositeFieldContainer
 
 from baton.server.connection import Connection
-from baton.server.retry import Backoff
+from baton.transport.retry import Backoff
 from baton.v1 import event_pb2
 
 SILENCE_S = 30.0

@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from baton.errors import NotFoundError
+from baton.items.raw_items import write_items
+from baton.items.responses import RawItem, answered_by, call_of, model_call_ids, raw_item
 from baton.options import refusing_unknown
-from baton.runs.session_settings import SessionSettings, read_session_settings
 from baton.server.connection import Connection, connection_for
 from baton.server.content import complete_item, list_items
-from baton.server.raw_items import write_items
-from baton.server.responses import RawItem, answered_by, call_of, model_call_ids, raw_item
+from baton.server.session_settings import SessionSettings, read_session_settings
 from baton.v1 import item_pb2, session_pb2
 
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from baton.loop_thread import LoopThread
+from baton.server.loop_thread import LoopThread
 from baton_server.cli.calling import explained, use_server
 from baton_server.cli.given.completing import complete_session
 from baton_server.cli.options import Address, Host, Model

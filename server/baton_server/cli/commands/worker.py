@@ -18,7 +18,7 @@ import typer
 
 from baton import AgentsException, JournalError, Worker, close_connections
 from baton.hosting.attachment import MAX_CONCURRENCY
-from baton.hosting.worker import MAX_SCOPES
+from baton.server.worker import MAX_SCOPES
 from baton_server.cli.exits import ExitCode
 from baton_server.cli.given.loading import WrongTarget, folder_of, load
 from baton_server.cli.options import Address

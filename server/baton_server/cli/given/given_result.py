@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from baton import TooLargeError
-from baton.hosting.outputs import MAX_RESULT_BYTES
+from baton.items.outputs import MAX_RESULT_BYTES
 from baton.v1 import session_pb2
 from baton_server.cli.calling import WrongUsage
 from baton_server.core import jsontext

@@ -22,7 +22,7 @@ from types import ModuleType, TracebackType
 from typing import Any
 
 from baton import FunctionTool, UserError, Worker, function_tool
-from baton.hosting.worker import hosted_elsewhere
+from baton.server.worker import hosted_elsewhere
 
 _IMPORTING = (__file__, str(Path(importlib.__file__).parent), "<frozen importlib")
 """Files whose frames come before the user's in the traceback of an import."""

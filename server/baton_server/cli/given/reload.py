@@ -18,7 +18,7 @@ import typer
 from watchfiles import PythonFilter, awatch
 from watchfiles.main import FileChange
 
-from baton.hosting.worker import DRAIN_S
+from baton.server.worker import DRAIN_S
 from baton_server.cli.exits import ExitCode
 from baton_server.cli.show.texts import safe
 from baton_server.cli.terminal import fail

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from baton import AgentsException, Client
 from baton.runs.rests import MAX_SERVED_RESTS
 from baton.runs.turn_status import ENDED
-from baton.server.retry import Backoff, Timing
+from baton.transport.retry import Backoff, Timing
 from baton.v1 import event_pb2, runner_pb2, session_pb2
 from baton_server.cli.talk.hosting import Hosting
 from baton_server.cli.talk.screen import Screen

@@ -18,7 +18,7 @@ from typing import Any, TextIO, TypeVar
 import typer
 
 from baton import AgentsException, NotFoundError
-from baton.loop_thread import LoopThread
+from baton.server.loop_thread import LoopThread
 from baton.v1 import event_pb2, item_pb2, session_pb2
 from baton_server.cli.calling import WrongUsage, client_here
 from baton_server.cli.exits import ExitCode

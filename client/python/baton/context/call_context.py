@@ -6,13 +6,13 @@ import asyncio
 import threading
 from collections.abc import Generator
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, Protocol, TypeVar
 
 import pydantic_core
 
-from baton.runs.run_context import RunContextWrapper
-from baton.v1 import event_pb2
+from baton.context.run_context import RunContextWrapper
+from baton.v1 import event_pb2, handler_pb2
 
 TContext = TypeVar("TContext")
 
@@ -160,3 +160,8 @@ def _report(report: Any, output_so_far: str | None) -> event_pb2.CallProgress:
 
 def _cut(text: str) -> str:
     return text.encode("utf-8", "replace")[:MAX_REPORT_BYTES].decode("utf-8", "ignore")
+
+
+def deadline_of(asked: handler_pb2.Call | handler_pb2.Hook) -> datetime | None:
+    """Say when the server gives up; None: never."""
+    return asked.deadline.ToDatetime(UTC) if asked.HasField("deadline") else None

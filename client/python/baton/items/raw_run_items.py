@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from baton.runs.items import (
+from baton.items.responses import RawItem
+from baton.items.run_items import (
     HandoffCallItem,
     HandoffOutputItem,
     MessageOutputItem,
@@ -15,7 +16,6 @@ from baton.runs.items import (
     ToolCallOutputItem,
     hosted_class,
 )
-from baton.server.responses import RawItem
 
 if TYPE_CHECKING:
     from baton.agents.agent import Agent

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 
-from baton.runs.items import Names, RunItem, ToolApprovalItem, approval_item, run_item
+from baton.items.model_response import ModelResponse
+from baton.items.responses import RawItem
+from baton.items.run_items import Names, RunItem, ToolApprovalItem, approval_item, run_item
+from baton.items.usage import usage_from_pb
 from baton.runs.turn_status import undecided
-from baton.server.responses import RawItem
-from baton.v1 import event_pb2, item_pb2
+from baton.v1 import event_pb2, item_pb2, runner_pb2
 
 _OUTPUTS = ("function_call_output", "handoff_output")
 
@@ -164,3 +167,22 @@ def arranged(items: Iterable[RunItem], shown: Sequence[str], asked: Mapping[str,
     first = [found[key] for key in shown if key in found]
     known = set(shown)
     return first + [item for key, item in found.items() if key not in known and key not in asked]
+
+
+def model_responses(replies: Iterable[Reply], rounds: Sequence[runner_pb2.RoundUsage]) -> list[ModelResponse]:
+    """Put replies and what each took together, both in order. A message that no model wrote has no round, and is none.
+
+    A round whose reply held nothing, such as an empty final output, has no items.
+    """
+    made = []
+    for told, reply in zip_longest(rounds, replies):
+        if told is None:
+            break
+        made.append(
+            ModelResponse(
+                output=[item.raw_item for item in reply.items] if reply is not None else [],
+                usage=usage_from_pb(told.usage),
+                response_id=told.response_id or None,
+            )
+        )
+    return made

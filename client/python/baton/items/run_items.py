@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-from baton.server.responses import RawItem, raw_item
+from baton.items.responses import RawItem, raw_item
 from baton.v1 import event_pb2, item_pb2
 
 if TYPE_CHECKING:

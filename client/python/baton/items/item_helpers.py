@@ -6,9 +6,9 @@ import copy
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from baton.hosting.outputs import result_of
-from baton.runs.items import MessageOutputItem, RunItem
-from baton.server.responses import RawItem, raw_item
+from baton.items.outputs import result_of
+from baton.items.responses import RawItem, raw_item
+from baton.items.run_items import MessageOutputItem, RunItem
 from baton.v1 import item_pb2
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from baton.runs.approvals import Approvals, ruling_about
-from baton.runs.usage import Usage
+from baton.context.approvals import Approvals, ruling_about
+from baton.items.usage import Usage
 
 if TYPE_CHECKING:
-    from baton.runs.items import ToolApprovalItem
+    from baton.items.run_items import ToolApprovalItem
 
 TContext = TypeVar("TContext")
 

@@ -10,7 +10,7 @@ from baton.errors import UserError
 from baton.v1 import event_pb2
 
 if TYPE_CHECKING:
-    from baton.runs.items import ToolApprovalItem
+    from baton.items.run_items import ToolApprovalItem
 
 MAX_MESSAGE, MAX_DECIDED_BY = 4096, 256
 """Characters of a rejection's words, and of who decided (event.proto, Decision)."""

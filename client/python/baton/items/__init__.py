@@ -1,0 +1,1 @@
+"""What runs are made of, as users see it: items, outputs, replies, usage."""

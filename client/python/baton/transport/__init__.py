@@ -1,0 +1,1 @@
+"""Channels to a server, and when to try again."""
