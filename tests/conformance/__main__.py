@@ -28,18 +28,23 @@ scenario's "expect".
 FORM = """\
 A FILE is a list of scenarios, each with
   name, about   its name, and in a sentence what it shows
-  agents        by key; the first is the start: name, instructions, handoff_description, model_settings,
+  agents        by key; the first is the start: name, instructions (a text, or {"counting": WORDS}, to which
+                the number of functions called is added), handoff_description,
                 tools (names), handoffs (keys, or agent, tool_name, tool_description, input_filter,
-                nest_history, enabled), agent_tools (agent, name, description), output (name, schema),
+                nest_history, enabled), agent_tools (agent, name, description, needs_approval, enabled,
+                max_turns), output (name, schema), model_settings (retry: max_retries, initial_delay, policy, statuses),
                 tool_use_behavior, reset_tool_choice, input_guardrails, output_guardrails (name, trips, ...)
   tools         functions: name, description, parameters, strict, enabled, needs_approval, timeout_seconds,
-                timeout_behavior, defer_loading, on_failure, input_guardrails, output_guardrails, and what
+                timeout_behavior, defer_loading, custom_data, on_failure, input_guardrails, output_guardrails, and what
                 the handler does: {"sleep_ms": N} first, then {"return": TEXT}, {"return_argument": NAME} or
                 {"raise": TEXT}; or {"type": "tool_search"}
   model         what the model answers, in order: the steps of tests/modelserver
   runs          one after another: input, agent (a key), from_last_agent, max_turns (null: no limit),
                 memory (session, input_list, conversation, previous_response), error_handlers, decisions
-                (at each pause: call_id, approve, always, message), config (RunConfig's own names)
+                (at each pause: call_id, approve, always, message), config (RunConfig's own names), cancel
+                (of a run that is streamed: mode, at the name of an event)
+  enabled       of functions, handoffs and agent tools: true, false, or {"after": NAME} or {"before": NAME},
+                since or until that function was called
   overlap       count how many handlers ran at once at the most
   expect        what the reference did
 

@@ -16,6 +16,7 @@ from baton import (
     GuardrailFunctionOutput,
     InputGuardrail,
     ModelInputData,
+    ModelRetrySettings,
     ModelSettings,
     OutputGuardrail,
     RunConfig,
@@ -29,6 +30,7 @@ from baton import (
     ToolSearchTool,
     handoff,
     handoff_filters,
+    retry_policies,
 )
 from baton.agents.tools import Invoke
 from tests.conformance.compare import Json
@@ -55,6 +57,7 @@ OF_AGENTS = frozenset(
         "agent_tools",
     }
 )
+OF_AGENT_TOOLS = frozenset({"agent", "name", "description", "needs_approval", "enabled", "max_turns"})
 OF_TOOLS = frozenset(
     {
         "name",
@@ -66,6 +69,7 @@ OF_TOOLS = frozenset(
         "timeout_seconds",
         "timeout_behavior",
         "defer_loading",
+        "custom_data",
         "does",
         "on_failure",
         "input_guardrails",
@@ -139,26 +143,23 @@ class JsonSchemaOutput(AgentOutputSchemaBase):
 def make_agents(scenario: Json, log: Log, model: str) -> dict[str, Agent[Any]]:
     """Make a scenario's agents by their keys; all ask `model`."""
     tools = {tool.get("name", "tool_search"): _tool(tool, log) for tool in scenario.get("tools", [])}
-    made = {key: _agent(declared, tools, model) for key, declared in scenario["agents"].items()}
+    made = {key: _agent(declared, tools, model, log) for key, declared in scenario["agents"].items()}
     for key, declared in scenario["agents"].items():
-        made[key].handoffs.extend(_handoff(one, made) for one in declared.get("handoffs", []))
-        nested = [
-            made[one["agent"]].as_tool(tool_name=one["name"], tool_description=one["description"])
-            for one in declared.get("agent_tools", [])
-        ]
+        made[key].handoffs.extend(_handoff(one, made, log) for one in declared.get("handoffs", []))
+        nested = [_agent_tool(one, made, log) for one in declared.get("agent_tools", [])]
         made[key].tools = [*made[key].tools, *nested]
     return made
 
 
-def _agent(declared: Json, tools: Json, model: str) -> Agent[Any]:
+def _agent(declared: Json, tools: Json, model: str, log: Log) -> Agent[Any]:
     _known(declared, OF_AGENTS)
     output = declared.get("output")
     return Agent(
         name=declared["name"],
-        instructions=declared.get("instructions"),
+        instructions=_instructions(declared.get("instructions"), log),
         handoff_description=declared.get("handoff_description"),
         model=model,
-        model_settings=ModelSettings(**declared.get("model_settings", {})),
+        model_settings=_settings(declared.get("model_settings", {})),
         tools=[tools[name] for name in declared.get("tools", [])],
         output_type=None if output is None else JsonSchemaOutput(output["name"], output["schema"]),
         tool_use_behavior=declared.get("tool_use_behavior", "run_llm_again"),
@@ -168,7 +169,45 @@ def _agent(declared: Json, tools: Json, model: str) -> Agent[Any]:
     )
 
 
-def _handoff(declared: Json | str, agents: dict[str, Agent[Any]]) -> Any:
+def _agent_tool(declared: Json, agents: dict[str, Agent[Any]], log: Log) -> Any:
+    _known(declared, OF_AGENT_TOOLS)
+    options = {word: declared[word] for word in ("needs_approval", "max_turns") if word in declared}
+    return agents[declared["agent"]].as_tool(
+        declared["name"], declared["description"], is_enabled=_enabled(declared.get("enabled", True), log), **options
+    )
+
+
+def _instructions(declared: Json | str | None, log: Log) -> Any:
+    """Make instructions that stay, or that count the functions called so far."""
+    if not isinstance(declared, dict):
+        return declared
+    return lambda _context, _agent: f"{declared['counting']}: {len(log.called)}."
+
+
+def _enabled(declared: Json | bool, log: Log) -> Any:
+    """Say whether something is there: always, never, or since or until a function was called."""
+    if isinstance(declared, bool):
+        return declared
+    if "after" in declared:
+        return lambda _context, _agent: declared["after"] in log.called
+    return lambda _context, _agent: declared["before"] not in log.called
+
+
+def _settings(declared: Json) -> ModelSettings:
+    """Make a model's settings; `retry` has a policy by its name, and its `statuses`."""
+    if "retry" not in declared:
+        return ModelSettings(**declared)
+    retry: Json = declared["retry"]
+    statuses = [retry["statuses"]] if "statuses" in retry else []
+    made = ModelRetrySettings(
+        max_retries=retry["max_retries"],
+        backoff={"initial_delay": retry["initial_delay"], "jitter": False},
+        policy=getattr(retry_policies, retry["policy"])(*statuses),
+    )
+    return ModelSettings(**{**declared, "retry": made})
+
+
+def _handoff(declared: Json | str, agents: dict[str, Agent[Any]], log: Log) -> Any:
     if isinstance(declared, str):
         return agents[declared]
     return handoff(
@@ -177,7 +216,7 @@ def _handoff(declared: Json | str, agents: dict[str, Agent[Any]]) -> Any:
         tool_description_override=declared.get("tool_description"),
         input_filter=FILTERS[declared["input_filter"]] if "input_filter" in declared else None,
         nest_handoff_history=declared.get("nest_history"),
-        is_enabled=declared.get("enabled", True),
+        is_enabled=_enabled(declared.get("enabled", True), log),
     )
 
 
@@ -209,11 +248,12 @@ def _tool(declared: Json, log: Log) -> FunctionTool | ToolSearchTool:
         params_json_schema=declared.get("parameters", NOTHING),
         on_invoke_tool=_handler(declared, log),
         strict_json_schema=declared.get("strict", True),
-        is_enabled=declared.get("enabled", True),
+        is_enabled=_enabled(declared.get("enabled", True), log),
         needs_approval=declared.get("needs_approval", False),
         timeout_seconds=declared.get("timeout_seconds"),
         timeout_behavior=declared.get("timeout_behavior", "error_as_result"),
         defer_loading=declared.get("defer_loading", False),
+        custom_data_extractor=(lambda _output: declared["custom_data"]) if "custom_data" in declared else None,
         tool_input_guardrails=[
             ToolInputGuardrail(_verdict(one), name=one["name"]) for one in declared.get("input_guardrails", [])
         ],
@@ -279,7 +319,7 @@ def make_config(declared: Json) -> RunConfig:
     )
     options: Json = {word: declared[word] for word in plain if word in declared}
     for word, make in (
-        ("model_settings", ModelSettings),
+        ("model_settings", lambda **given: _settings(given)),
         ("tool_execution", ToolExecutionConfig),
         ("session_settings", SessionSettings),
     ):

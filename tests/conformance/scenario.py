@@ -122,7 +122,7 @@ async def _run(run: Json, rpc: Rpc, agents: dict[str, Agent[Any]], memory: Memor
     made: Json = {}
     names: list[str] = []
     try:
-        result = await _once(start, given, options, rpc, names)
+        result = await _once(start, given, options, rpc, names, run.get("cancel", {}))
         for decisions in run.get("decisions", []):
             if not result.interruptions:
                 break
@@ -146,13 +146,16 @@ async def _run(run: Json, rpc: Rpc, agents: dict[str, Agent[Any]], memory: Memor
 
 
 async def _once(
-    start: Agent[Any], given: Any, options: Json, rpc: Rpc, names: list[str]
+    start: Agent[Any], given: Any, options: Json, rpc: Rpc, names: list[str], cancel: Json | None = None
 ) -> RunResult | RunResultStreaming:
+    """Run once; `cancel`: with which `mode`, `at` which event, a run that is streamed is cancelled."""
     if rpc == "run":
         return await Runner.run(start, given, **options)
     result = Runner.run_streamed(start, given, **options)
     async for event in result.stream_events():
         names += _event_names(event)
+        if cancel and event.type == "run_item_stream_event" and event.name == cancel["at"]:
+            result.cancel(cancel["mode"])
     return result
 
 
@@ -219,6 +222,7 @@ def _item(item: RunItem) -> Json:
             made |= {key: raw.get(key) for key in ("name", "call_id", "arguments")}
         case ToolCallOutputItem(raw_item=raw) | HandoffOutputItem(raw_item=raw):
             made |= {"call_id": raw.get("call_id"), "output": raw.get("output")}
+            made["custom_data"] = getattr(item, "custom_data", None)
         case _:
             pass
     return {key: value for key, value in made.items() if value is not None}

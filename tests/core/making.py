@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 
@@ -56,7 +57,9 @@ class Schemas:
         return f"idem_{session_id}_{name}_{values}"
 
     def digest(self, text: str) -> str:
-        """Digests a text by its bytes."""
+        """Digests a JSON text by what it says, any other by its bytes."""
+        with contextlib.suppress(ValueError):
+            text = json.dumps(json.loads(text), sort_keys=True)
         return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
     def definition_digest(self, tool: FunctionTool | AgentTool) -> str:

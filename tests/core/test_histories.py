@@ -39,6 +39,25 @@ def contents(items: Sequence[dict[str, Any]]) -> list[Any]:
 # -- the session's ------------------------------------------------------------------------------------------
 
 
+def test_a_call_that_stands_in_the_history_twice_is_sent_once() -> None:
+    """The latest value counts: a call where it stood first, an output where it stood last. Other items stay apart."""
+    again = CALL.replace('"{}"', '"{\\"n\\":1}"')
+    later = OUTPUT.replace('"o"', '"p"')
+
+    turn = turn_of((OLD, CALL, OUTPUT, ANSWER, OLD, again, later, ANSWER))
+
+    assert [item.get("type", item.get("role")) for item in turn.sent()] == [
+        "user",
+        "function_call",
+        "assistant",
+        "user",
+        "function_call_output",
+        "assistant",
+        "user",
+    ]
+    assert (turn.sent()[1]["arguments"], turn.sent()[4]["output"]) == ('{"n":1}', "p")
+
+
 def test_a_request_carries_the_history_then_the_input_then_what_was_made() -> None:
     """Byte for byte."""
     turn = turn_of()

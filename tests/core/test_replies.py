@@ -193,15 +193,18 @@ def test_a_made_up_name_of_any_length_fits_into_the_failure() -> None:
 
 
 def test_a_call_said_twice_over_is_executed_once() -> None:
-    """Same id, name and arguments: one call. The items behind it keep the places that deltas named."""
+    """Same id, name and arguments: one call; the other is in the log alone. All keep the places that deltas named."""
     turn = Turn()
     turn.begin()
 
     turn.reply(call(id="c1"), call(id="c1"), call(id="c2"))
 
     assert len(turn.open) == 2
-    calls = [item for item, _ in turn.recorded() if isinstance(item.body, FunctionCall)]
-    assert [(item.body.model_call_id, item.output_index) for item in calls] == [("c1", 0), ("c2", 2)]
+    calls = [(item, kept) for item, kept in turn.recorded() if isinstance(item.body, FunctionCall)]
+    told = [(item.body.model_call_id, item.output_index) for item, _ in calls if item.status is not ItemStatus.REJECTED]
+    assert told == [("c1", 0), ("c2", 2)]
+    passed_over = [(item.output_index, kept) for item, kept in calls if item.status is ItemStatus.REJECTED]
+    assert passed_over == [(1, False)]
 
 
 @pytest.mark.parametrize("second", [call("take_note", "{}"), call(arguments='{"city":"Oslo"}')])
@@ -217,17 +220,58 @@ def test_a_call_id_used_for_two_calls_fails_the_turn(second: object) -> None:
     assert turn.state.failure.metadata["call_id"] == "c1"
 
 
-def test_a_call_id_of_an_earlier_round_fails_the_turn() -> None:
-    """Even word for word the same: that call was answered already."""
+@pytest.mark.parametrize("arguments", ['{"city":"Kyoto"}', '{ "city" : "Kyoto" }'])
+def test_a_call_of_an_earlier_round_is_not_executed_again(arguments: str) -> None:
+    """It was answered already, however its arguments are spelled: the model is asked again, as if it had not spoken."""
+    turn = Turn()
+    turn.begin()
+    turn.reply(call(arguments='{"city":"Kyoto"}'))
+    turn.settle(turn.open[0])
+
+    turn.reply(think(), call(arguments=arguments))
+
+    assert (turn.reason, turn.open, len(turn.outputs)) == (None, [], 1)
+    assert turn.state.rounds == 2
+    turn.reply(say("Done."))
+    assert turn.state.output == "Done."
+
+
+def test_a_message_beside_a_repeated_call_is_final() -> None:
+    """Nothing is left to be done: the model has said its last word."""
     turn = Turn()
     turn.begin()
     turn.reply(call())
     turn.settle(turn.open[0])
 
+    turn.reply(say("Once more."), call())
+
+    assert turn.state.output == "Once more."
+
+
+@pytest.mark.parametrize("second", [call("take_note", "{}"), call(arguments='{"city":"Oslo"}')])
+def test_a_call_id_of_an_earlier_round_for_another_call_fails_the_turn(second: object) -> None:
+    """The call of that id was answered already."""
+    turn = Turn()
+    turn.begin()
     turn.reply(call())
+    turn.settle(turn.open[0])
+
+    turn.reply(second)
 
     assert turn.reason is Reason.MODEL_BEHAVIOR_ERROR
     assert len(turn.outputs) == 1
+
+
+def test_a_call_without_an_id_fails_the_turn() -> None:
+    """No output could go back."""
+    turn = Turn()
+    turn.begin()
+
+    nameless = {"type": "function_call", "call_id": "", "name": "get_weather", "arguments": "{}"}
+    turn.reply(call(id="c1"), read_item(nameless, of_model=True))
+
+    assert turn.reason is Reason.MODEL_BEHAVIOR_ERROR
+    assert turn.open == []
 
 
 def test_an_agent_without_functions_just_talks() -> None:

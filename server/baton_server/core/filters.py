@@ -6,6 +6,7 @@ An item that is shortened is written anew; every other one stays the very text t
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -45,6 +46,11 @@ _TOOL_ITEMS = frozenset(
 """What `RemoveAllTools` leaves out: calls and outputs of tools, and the reasoning that leads to them."""
 
 Texts = Sequence[str]
+
+# What is within another text is escaped, so that these find an item's own members, or those of what is inside it.
+_CALL_ID = re.compile(r'"call_id"\s*:\s*"([^"]*)"')
+_ID = re.compile(r'"id"\s*:\s*"([^"]*)"')
+_IS_OUTPUT = re.compile(r'"type"\s*:\s*"[a-z_]+_output"')
 
 
 def apply(chosen: InputFilter, texts: Texts) -> list[str]:
@@ -111,6 +117,25 @@ def without_repeats(texts: Texts) -> list[str]:
 
     Messages are never the same; calls and outputs are by call id, others by their id.
     """
+    return _latest(texts) if _may_repeat(texts) else list(texts)
+
+
+def _may_repeat(texts: Texts) -> bool:
+    """Tell whether an item may stand there several times, without parsing them: every request asks."""
+    seen: set[tuple[str, bool]] = set()
+    for text in texts:
+        if '"role"' in text:
+            continue
+        found = _CALL_ID.search(text) or _ID.search(text)
+        key = (found[1], _IS_OUTPUT.search(text) is not None) if found else None
+        if key in seen:
+            return True
+        if key is not None:
+            seen.add(key)
+    return False
+
+
+def _latest(texts: Texts) -> list[str]:
     places: dict[tuple[str, str], int] = {}
     kept: list[str | None] = []
     for text in texts:

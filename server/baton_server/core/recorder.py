@@ -6,7 +6,7 @@ of an item, its history and its round always follow from the state that the even
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
 from baton_server.core import filters, ids
@@ -66,16 +66,16 @@ class Recorder:
         item = self._named(new, run, agent="")
         self(ItemAdded(item=item, in_history=in_history and self._joins(run)), run)
 
-    def reply(self, given: ModelReplied, items: Mapping[int, NewItem], run: Run, *, rejected: bool = False) -> None:
-        """Record the items of a reply by position, then the round. A rejected one is in the log alone."""
+    def reply(self, given: ModelReplied, items: Sequence[NewItem], run: Run, rejected: Collection[int]) -> None:
+        """Record the items of a reply, then the round. Those at the positions `rejected` are in the log alone."""
         number = given.round
         omits = self.state.pinned.config.reasoning_item_ids is ReasoningItemIds.OMIT
-        for index, new in items.items():
+        for index, new in enumerate(items):
             if omits and isinstance(new.body, Reasoning):
                 new = replace(new, json=filters.without_id(new.json))
-            item = self._named(new, run, agent=run.agent, index=index, rejected=rejected)
+            item = self._named(new, run, agent=run.agent, index=index, rejected=index in rejected)
             arm = ItemAdded if isinstance(new.body, FunctionCall | HandoffCall) else ItemDone
-            self(arm(item=item, in_history=self._joins(run) and not rejected), run, number)
+            self(arm(item=item, in_history=self._joins(run) and index not in rejected), run, number)
         done = RoundCompleted(
             model=given.model,
             response_id=given.response_id,

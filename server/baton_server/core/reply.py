@@ -5,11 +5,13 @@ Pure: nothing here records anything; `Runner` draws the consequences.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
+
 from baton_server.core import offers, texts
 from baton_server.core.agents import Agent
 from baton_server.core.errors import Failure, Reason, clip
 from baton_server.core.inputs import ModelReplied, NewItem
-from baton_server.core.items import FunctionCall, TextPart
+from baton_server.core.items import FunctionCall, Reasoning, TextPart
 from baton_server.core.jsontext import JsonError, parse
 from baton_server.core.rules import Rules
 from baton_server.core.run import Run
@@ -24,34 +26,41 @@ _REASON_BYTES = 512
 _SPACES = " \t\n\r"
 
 
-def without_repeats(items: tuple[NewItem, ...]) -> dict[int, NewItem]:
-    """Drop a call that the reply says twice over, word for word: it is executed once.
+def repeats(rules: Rules, run: Run, items: Sequence[NewItem]) -> frozenset[int]:
+    """Find the calls that were said before, in the reply or earlier in the run: by position in the reply.
 
-    The keys are the positions in the reply, which deltas have named already.
+    A call is executed once. The reasoning that led to none but such a call is one of them: a model's API refuses it
+    alone.
     """
-    said: set[FunctionCall] = set()
-    kept: dict[int, NewItem] = {}
+    said: dict[str, tuple[str, str]] = {}
+    found: set[int] = set()
     for position, item in enumerate(items):
-        if isinstance(item.body, FunctionCall):
-            if item.body in said:
-                continue
-            said.add(item.body)
-        kept[position] = item
-    return kept
+        if not isinstance(item.body, FunctionCall):
+            continue
+        call = item.body
+        earlier = run.asked.get(call.model_call_id) or said.get(call.model_call_id)
+        if earlier is not None and _same(rules, earlier, (call.name, call.arguments)):
+            found.add(position)
+        said.setdefault(call.model_call_id, (call.name, call.arguments))
+    led_to = -1
+    for position in reversed(range(len(items)) if found else ()):
+        if not isinstance(items[position].body, Reasoning):
+            led_to = position
+        elif led_to in found:
+            found.add(position)
+    return frozenset(found)
+
+
+def _same(rules: Rules, one: tuple[str, str], other: tuple[str, str]) -> bool:
+    return one == other or (one[0] == other[0] and rules.digest(one[1]) == rules.digest(other[1]))
 
 
 def misbehaviour(
-    agent: Agent,
-    run: Run,
-    turn_id: str,
-    given: ModelReplied,
-    calls: tuple[FunctionCall, ...],
-    *,
-    unknown_allowed: bool,
+    agent: Agent, run: Run, turn_id: str, given: ModelReplied, repeated: Collection[int], *, unknown_allowed: bool
 ) -> Failure | None:
     """Say what the model did that it must not; None: nothing.
 
-    `calls`: those of the reply, without repeats. `unknown_allowed`: a call of something that the agent does not have is
+    `repeated`: positions of what is passed over. `unknown_allowed`: a call of something that the agent does not have is
     told to the model, and is no fault.
     """
     if given.incomplete_reason:
@@ -61,7 +70,9 @@ def misbehaviour(
             incomplete=reason,
         )
     seen: set[str] = set()
-    for call in calls:
+    for position, call in ((at, item.body) for at, item in enumerate(given.items)):
+        if not isinstance(call, FunctionCall):
+            continue
         name, call_id = clip(call.name, _NAME_BYTES), clip(call.model_call_id, _NAME_BYTES)
         if not unknown_allowed and offers.find(turn_id, run, agent, call.name) is None:
             return _behaviour(
@@ -70,7 +81,11 @@ def misbehaviour(
                 tool=name,
                 agent=agent.name,
             )
-        if call.model_call_id in seen or call.model_call_id in run.model_call_ids:
+        if not call.model_call_id:
+            return _behaviour(f"The model called the function {name!r} without a call id.", tool=name, call_id="")
+        if position in repeated:
+            continue
+        if call.model_call_id in seen or call.model_call_id in run.asked:
             return _behaviour(
                 f"The model used the call id {call_id!r} for two different calls.", tool=name, call_id=call_id
             )

@@ -251,8 +251,6 @@ def carried(state: TurnState, run: Run, history: Sequence[str], *, filters_befor
     texts = _before_filters(state, run, history)
     given = ModelInput(instructions=instructions(state, run), items=tuple(texts))
     chosen = state.pinned.config.model_input_filters
-    if not chosen:
-        return given
     for index, one in enumerate(chosen[:filters_before]):
         if isinstance(one, HookRef):
             answer = run.answer(filter_id(state, run, index))

@@ -50,15 +50,16 @@ def dump(value: Any, path: str = "") -> str:
         raise ItemError(path, f"is {error}") from None
 
 
-def read_item(raw: Any, path: str = "", text: str = "") -> NewItem:
+def read_item(raw: Any, path: str = "", text: str = "", *, of_model: bool = False) -> NewItem:
     """Read one item of the Responses API. Raises `ItemError` where a field that is read has a wrong type.
 
-    `text`: the very text that it came as, kept as it is. Empty: unknown, it is written anew.
+    `text`: the very text that it came as, kept as it is. Empty: unknown, it is written anew. `of_model`: a call may
+    lack its id, which is for the turn to judge.
     """
     if not isinstance(raw, Mapping):
         raise ItemError(path, "an item must be a JSON object")
     return NewItem(
-        body=_body(raw, path),
+        body=_body(raw, path, of_model=of_model),
         json=text or dump(raw, path),
         model_item_id=_text(raw, "id", path),
         status=_STATUSES.get(_text(raw, "status", path), ItemStatus.COMPLETED),
@@ -100,7 +101,7 @@ def output_json(model_call_id: str, output: tuple[ContentPart, ...]) -> str:
     return f'{{"call_id":{dump(model_call_id)},"output":{output_value(output)},"type":"function_call_output"}}'
 
 
-def _body(raw: Mapping[str, Any], path: str) -> ItemBody:
+def _body(raw: Mapping[str, Any], path: str, *, of_model: bool) -> ItemBody:
     kind = _text(raw, "type", path)
     if kind == "message" or (not kind and "role" in raw):
         return _message(raw, path)
@@ -115,7 +116,7 @@ def _body(raw: Mapping[str, Any], path: str) -> ItemBody:
             call_id="",
             name=_required(raw, "name", path),
             arguments=_text(raw, "arguments", path),
-            model_call_id=_required(raw, "call_id", path),
+            model_call_id=(_text if of_model else _required)(raw, "call_id", path),
         )
     if kind == "function_call_output":
         output = read_parts(raw.get("output"), f"{path}.output")

@@ -115,6 +115,8 @@ class Run:
     what it put in and made, as they came, without what was rejected or cut off. `reply`: numbers of the last reply's
     items, `coming` of the one that is being recorded. `unsettled`: its calls without output, in call order.
     `transfers`: handoffs of the last reply. `used_tools`: agents that called one, which drops a forced `tool_choice`.
+    `asked`: names and arguments of its calls and handoffs, by the model's ids. `repeated`: the last reply said such a
+    one again, which was passed over; `repeating`: the one that is being recorded does.
     `batch`: what came in last, None: nothing yet. `handed`: the last reply's handoff is done. `left_out`: items that
     left the history, `unsaid`: those that are not said to be new. `hooks`: answers, by id. `merged`: what is before
     this number came out of the merge of history and input. `approved`: calls of the last reply that were allowed, in
@@ -136,7 +138,9 @@ class Run:
     unsettled: dict[str, None] = field(default_factory=dict)
     calls: list[str] = field(default_factory=list)
     transfers: list[Transfer] = field(default_factory=list)
-    model_call_ids: set[str] = field(default_factory=set)
+    asked: dict[str, tuple[str, str]] = field(default_factory=dict)
+    repeated: bool = False
+    repeating: bool = False
     used_tools: set[str] = field(default_factory=set)
     batch: Batch | None = None
     hooks: dict[str, HookSettled] = field(default_factory=dict)

@@ -171,6 +171,7 @@ class TurnState(TurnFacts):
         number = ids.number_of(item.item_id)
         self.next_number = max(self.next_number, number + 1)
         if item.status in (ItemStatus.REJECTED, ItemStatus.INCOMPLETE) and not item.json:
+            run.repeating = run.repeating or isinstance(item.body, FunctionCall | HandoffCall)
             return
         self.items[number] = item
         run.items.append(number)
@@ -183,7 +184,7 @@ class TurnState(TurnFacts):
                 self._open(run, call, item.agent)
             case HandoffCall() as call if item.agent:
                 run.used_tools.add(item.agent)
-                run.model_call_ids.add(call.model_call_id)
+                run.asked[call.model_call_id] = (call.name, call.arguments)
                 run.transfers = [t for t in run.transfers if not t.settled] + [Transfer(call)]
             case FunctionCallOutput() as output:
                 self._take_output(run, output)
@@ -197,7 +198,7 @@ class TurnState(TurnFacts):
 
     def _open(self, run: Run, call: FunctionCall, agent: str) -> None:
         run.used_tools.add(agent)
-        run.model_call_ids.add(call.model_call_id)
+        run.asked[call.model_call_id] = (call.name, call.arguments)
         run.unsettled[call.call_id] = None
         at = offers.position(self.turn_id, run, self.pinned.by_name[agent], call.name)
         record = self.calls[call.call_id] = CallRecord(call=call, agent=agent, run_path=run.path, at=at)
@@ -251,6 +252,7 @@ class TurnState(TurnFacts):
         for key in [key for key, hook in run.hooks.items() if hook.kind in PER_ROUND]:
             del run.hooks[key]
         run.reply, run.coming = run.coming, []
+        run.repeated, run.repeating = run.repeating, False
         run.fallback, run.handed = -1, False
         # What is unsettled now was opened by this reply: every call of a round is settled before the next one.
         run.calls, run.approved = list(run.unsettled), []

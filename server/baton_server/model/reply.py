@@ -96,7 +96,7 @@ class ReplyReader:
 
     def _item(self, raw: Any, index: int) -> NewItem:
         try:
-            return read_item(raw, f"output[{index}]")
+            return read_item(raw, f"output[{index}]", of_model=True)
         except ItemError as error:
             self._malformed(str(error), error)
 

@@ -141,10 +141,10 @@ def _of_tool(here: Here, call_id: str, text: str) -> Final:
 
 
 def _final_message(here: Here) -> Next:
-    """Take the text of the last message; hosted tools alone mean another round."""
+    """Take the text of the last message; hosted tools alone, and calls that were made before, mean another round."""
     bodies = [here.state.items[number].body for number in here.run.reply]
     messages = [body for body in bodies if isinstance(body, Message)]
-    if not messages and any(isinstance(body, Hosted) for body in bodies):
+    if not messages and (here.run.repeated or any(isinstance(body, Hosted) for body in bodies)):
         return None
     last = messages[-1].content if messages else ()
     refusal = "".join(part.refusal for part in last if isinstance(part, RefusalPart))

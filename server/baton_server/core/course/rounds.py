@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -57,11 +57,11 @@ def replied(record: Recorder, run: Run, given: ModelReplied) -> None:
     """Take a model's reply: its items are recorded, and what no handler must see is answered in its place."""
     state = record.state
     here = Here(state, run, record.rules)
-    items = reply.without_repeats(given.items)
+    repeated = reply.repeats(record.rules, run, given.items)
     told = here.config.tool_not_found is ToolNotFound.TELL_MODEL
-    asked = tuple(item.body for item in items.values() if isinstance(item.body, FunctionCall))
-    failure = reply.misbehaviour(here.agent, run, state.turn_id, given, asked, unknown_allowed=told)
-    record.reply(given, items if failure else _named(here, items), run, rejected=failure is not None)
+    failure = reply.misbehaviour(here.agent, run, state.turn_id, given, repeated, unknown_allowed=told)
+    items = given.items if failure else [_named(here, item) for item in given.items]
+    record.reply(given, items, run, range(len(items)) if failure else repeated)
     if failure is not None:
         ending.fail(record, run, failure)
         return
@@ -208,28 +208,26 @@ def _reads_history(here: Here) -> bool:
 # -- a reply ---------------------------------------------------------------------------------------
 
 
-def _named(here: Here, items: Mapping[int, NewItem]) -> dict[int, NewItem]:
-    """Tell handoffs from calls, and give calls the keys that their functions declare."""
-    named = dict(items)
-    for position, item in items.items():
-        call = item.body
-        if not isinstance(call, FunctionCall):
-            continue
-        meant = offers.find(here.state.turn_id, here.run, here.agent, call.name)
-        if isinstance(meant, Handoff):
-            body = HandoffCall(
-                call_id="",
-                name=call.name,
-                to_agent=meant.agent,
-                arguments=call.arguments,
-                model_call_id=call.model_call_id,
-            )
-            named[position] = replace(item, body=body)
-        elif isinstance(meant, FunctionTool) and meant.execution.idempotency_fields:
-            fields = meant.execution.idempotency_fields
-            key = here.rules.idempotency_key(here.state.session_id, meant.name, fields, call.arguments)
-            named[position] = replace(item, body=replace(call, idempotency_key=key))
-    return named
+def _named(here: Here, item: NewItem) -> NewItem:
+    """Tell handoffs from calls, and give a call the key that its function declares."""
+    call = item.body
+    if not isinstance(call, FunctionCall):
+        return item
+    meant = offers.find(here.state.turn_id, here.run, here.agent, call.name)
+    if isinstance(meant, Handoff):
+        body = HandoffCall(
+            call_id="",
+            name=call.name,
+            to_agent=meant.agent,
+            arguments=call.arguments,
+            model_call_id=call.model_call_id,
+        )
+        return replace(item, body=body)
+    if isinstance(meant, FunctionTool) and meant.execution.idempotency_fields:
+        fields = meant.execution.idempotency_fields
+        key = here.rules.idempotency_key(here.state.session_id, meant.name, fields, call.arguments)
+        return replace(item, body=replace(call, idempotency_key=key))
+    return item
 
 
 def _refuse_arguments(record: Recorder, run: Run) -> None:
