@@ -148,6 +148,13 @@ class DecisionMade:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DecisionsMade:
+    """What was decided at one moment. It is fed and never kept: each decision comes by itself, for one call each."""
+
+    made: tuple[DecisionMade, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HookAnswered:
     """A hook was answered, or given up: then `failure` says why, one of the HOOK_ reasons.
 

@@ -17,10 +17,8 @@ from baton_server.core.commands import CallModel, Command
 from baton_server.core.course import ending, move, opening, rounds, tools
 from baton_server.core.course.asking import Consequence, consequence
 from baton_server.core.course.here import Here
-from baton_server.core.errors import Failure, Reason
 from baton_server.core.events import (
     AgentChanged,
-    ApprovalDecided,
     CancelMode,
     CancelRequested,
     Event,
@@ -40,6 +38,7 @@ from baton_server.core.inputs import (
     CallTimedOut,
     CancelAsked,
     DecisionMade,
+    DecisionsMade,
     GraceOver,
     HookAnswered,
     Input,
@@ -75,7 +74,8 @@ class Runner:
             CallTimedOut: calls.timed_out,
             CallExpired: calls.expired,
             RedeliveryAsked: calls.redelivery,
-            DecisionMade: _decided,
+            DecisionMade: lambda record, given: tools.decide(record, (given,)),
+            DecisionsMade: lambda record, given: tools.decide(record, given.made),
             HookAnswered: self._hook_answered,
             CancelAsked: _cancel_asked,
             CallsUnheld: _unheld,
@@ -84,7 +84,7 @@ class Runner:
             Broken: _broken,
         }
 
-    def step(self, state: TurnState, given: Input) -> tuple[Event, ...]:
+    def step(self, state: TurnState, given: Input | DecisionsMade) -> tuple[Event, ...]:
         """Record what follows from one input; `state` has taken it in when this returns.
 
         An input that comes too late, twice, or at the wrong time changes nothing and gives no event.
@@ -173,25 +173,6 @@ def _tried(record: Recorder, given: ModelTried) -> None:
             model_attempt=given.model_attempt, failure=given.failure, retry_after_s=given.retry_after_s
         )
         record(failed, run, given.round)
-
-
-def _decided(record: Recorder, given: DecisionMade) -> None:
-    """Take the first decision about a call that waits for one."""
-    call = record.state.calls.get(given.decision.call_id)
-    if call is None or call.settled or call.awaiting is None:
-        return
-    if call.decision is not None or call.returned is not None:
-        return
-    failure = None
-    if given.expired:
-        failure = Failure(
-            reason=Reason.APPROVAL_EXPIRED,
-            message="Nobody decided about the call in time.",
-            metadata={"call_id": given.decision.call_id},
-        )
-    if given.decision.lasts:
-        tools.decide_alike(record, call, given.decision)
-    record(ApprovalDecided(decision=given.decision, failure=failure), record.state.runs[call.run_path])
 
 
 def _cancel_asked(record: Recorder, given: CancelAsked) -> None:

@@ -311,10 +311,11 @@ class TurnState(TurnFacts):
     def _decide(self, decision: Decision, *, expired: bool) -> None:
         call = self.calls[decision.call_id]
         call.decision, call.expired = decision, expired
-        if decision.approve and call.run_path in self.runs:
-            self.runs[call.run_path].approved.append(decision.call_id)
-        for moved in (*call.run_path, decision.call_id):  # and the calls that enclose it
-            self._move_output(self.calls[moved])
+        if call.awaiting is not None:  # what was decided before it was asked about has not held anything up
+            if decision.approve and call.run_path in self.runs:
+                self.runs[call.run_path].approved.append(decision.call_id)
+            for moved in (*call.run_path, decision.call_id):  # and the calls that enclose it
+                self._move_output(self.calls[moved])
         if decision.lasts:
             self.sticky[call.agent, call.at] = decision
         if isinstance(self.tool(call), FunctionTool) and decision.call_id in self.open_calls:

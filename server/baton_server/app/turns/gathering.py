@@ -72,13 +72,11 @@ class Gathering:
 
 
 def _rank(given: Input) -> int:
-    """Say what is fed first: what was acknowledged as settling or deciding one call, before what is about several.
+    """Say what is fed first: what was acknowledged as settling or deciding a call, before what is about several.
 
-    So neither a cancel settles a call that has its result, nor a decision that lasts decides where there is another.
+    So no cancel settles a call that has its result, and decisions that came together are taken in together.
     """
-    if isinstance(given, CallSettled):
-        return 0
-    return 1 if isinstance(given, DecisionMade) and not given.decision.lasts else 2
+    return 0 if isinstance(given, CallSettled) else 1 if isinstance(given, DecisionMade) else 2
 
 
 def count_fault(driven: Driven, error: BaseException) -> None:

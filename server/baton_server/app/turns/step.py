@@ -5,8 +5,9 @@ Nothing is awaited here: a `Step` is built from what the driver has read, and th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 
 import structlog
 
@@ -34,6 +35,7 @@ from baton_server.core.inputs import (
     CallsUnheld,
     CancelAsked,
     DecisionMade,
+    DecisionsMade,
     HookAnswered,
     Input,
     ModelReplied,
@@ -127,8 +129,12 @@ class Step:
         if gathered.broken:
             self._break(gathered, mailbox)
             return
-        for row, given in gathered.rows:
-            self._row(row, given)
+        for decides, rows in groupby(gathered.rows, key=lambda one: isinstance(one[1], DecisionMade)):
+            if decides:
+                self._decisions(rows)
+                continue
+            for row, given in rows:
+                self._row(row, given)
         for mail in mailbox:
             self._mail(mail)
         held, self.held = self.held, []
@@ -148,9 +154,17 @@ class Step:
         self._consumed.append((row.turn_id, row.n))
         if isinstance(given, CallSettled):
             self.calls.settled_in_store((given.call_id,))
-        if isinstance(given, DecisionMade):
-            self.calls.decided_in_store(given.decision.call_id)
         self._feed(given)
+
+    def _decisions(self, rows: Iterable[tuple[InboxRow, Input]]) -> None:
+        """Feed decisions that came together at once: in which order they came says nothing."""
+        made: list[DecisionMade] = []
+        for row, given in rows:
+            assert isinstance(given, DecisionMade)
+            self._consumed.append((row.turn_id, row.n))
+            self.calls.decided_in_store(given.decision.call_id)
+            made.append(given)
+        self._feed(DecisionsMade(made=tuple(made)))
 
     def _mail(self, mail: Mail) -> None:
         if isinstance(mail.given, ModelReplied) and self._is_held_up(mail.given) and not self.state.over:
@@ -191,7 +205,7 @@ class Step:
         taken, self.left = self.left, []
         return taken
 
-    def _feed(self, given: Input) -> bool:
+    def _feed(self, given: Input | DecisionsMade) -> bool:
         if isinstance(given, CancelAsked) and given.mode is CancelMode.NOW:
             self._cut_off()
         counted = self._take(given)
@@ -223,7 +237,7 @@ class Step:
                 if self.state.check_of(call) == given.hook_id:
                     self.calls.take_back(call_id, call.lost_attempt)
 
-    def _take(self, given: Input) -> bool:
+    def _take(self, given: Input | DecisionsMade) -> bool:
         events = self._runtime.runner.step(self.state, given)
         self.recording.extend(events)
         return bool(events)

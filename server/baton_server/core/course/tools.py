@@ -25,7 +25,7 @@ from baton_server.core.events import (
 from baton_server.core.hooks.answers import (
     read_flag,
 )
-from baton_server.core.inputs import CallSettled
+from baton_server.core.inputs import CallSettled, DecisionMade
 from baton_server.core.items import Settlement, TextPart
 from baton_server.core.jsontext import dump
 from baton_server.core.recorder import Recorder
@@ -105,16 +105,33 @@ def _decided_before(record: Recorder, call: CallRecord, sticky: Decision) -> Non
     record(ApprovalDecided(decision=decision), record.state.runs[call.run_path])
 
 
-def decide_alike(record: Recorder, call: CallRecord, decision: Decision) -> None:
-    """Have a decision that lasts hold for what waits and was asked before `call`: outputs stand in call order."""
+def decide(record: Recorder, made: Sequence[DecisionMade]) -> None:
+    """Take what was decided at one moment, in the order of the calls: their outputs stand so.
+
+    A decision that lasts holds for what waits besides, but where there is another about the very call. The first one
+    about a call holds, and only as long as it waits for one.
+    """
     state = record.state
-    for call_id in state.runs[call.run_path].unsettled:
-        other = state.calls[call_id]
-        if other is call:
-            return
-        undecided = other.awaiting is not None and other.decision is None and other.returned is None
-        if undecided and other.at == call.at:
-            _decided_before(record, other, decision)
+    waiting = [call for run in state.runs.values() for call in map(state.calls.__getitem__, run.unsettled)]
+    waiting = [call for call in waiting if call.awaiting is not None and call.decision is None and not call.returned]
+    own = {one.decision.call_id: one for one in reversed(made)}
+    deciders = [(call, own[call.call.call_id].decision) for call in waiting if call.call.call_id in own]
+    lasting = {(call.agent, call.at): decision for call, decision in deciders if decision.lasts}
+    for call in sorted(waiting, key=lambda one: one.path):
+        given, sticky = own.get(call.call.call_id), lasting.get((call.agent, call.at))
+        if given is not None:
+            failure = _in_vain(call) if given.expired else None
+            record(ApprovalDecided(decision=given.decision, failure=failure), state.runs[call.run_path])
+        elif sticky is not None:
+            _decided_before(record, call, sticky)
+
+
+def _in_vain(call: CallRecord) -> Failure:
+    return Failure(
+        reason=Reason.APPROVAL_EXPIRED,
+        message="Nobody decided about the call in time.",
+        metadata={"call_id": call.call.call_id},
+    )
 
 
 def _request_approval(record: Recorder, call: CallRecord, tool: Called, here: Here) -> None:
