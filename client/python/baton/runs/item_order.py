@@ -51,6 +51,7 @@ class RunItems:
         self._raw_calls: dict[str, RawItem] = {}
         self._asked: set[str] = set()
         self._index = -1
+        self._resumed = False
         self.replies: list[Reply] = []
         self.outputs: dict[str, RunItem] = {}
 
@@ -76,7 +77,8 @@ class RunItems:
     def pause(self, actions: Iterable[event_pb2.RequiredAction] = ()) -> Iterator[RunItem]:
         """Yield what is there where the run rests: outputs, and calls that wait for a decision, in call order.
 
-        What waits in a nested run is an interruption, and no item of this run.
+        What waits in a nested run is an interruption, and no item of this run; but where it waits behind a pause of the
+        same reply it is one, as in the Agents SDK.
         """
         waiting = {one.call_id: one for one in undecided(actions)}
         for call_id, call in sorted(self._calls.items(), key=_rank):
@@ -84,18 +86,21 @@ class RunItems:
                 yield from self._show(call_id, call)
             elif call_id in waiting:
                 yield from self._ask(waiting.pop(call_id))
+        for action in waiting.values() if self._resumed else ():
+            yield from self._ask(action)
 
     def interruption(self, action: event_pb2.RequiredAction) -> ToolApprovalItem:
         """Make the item of a call that waits for a decision, whether it was shown or not."""
         return approval_item(action, self._names, self._raw_calls.get(action.call_id))
 
     def seen(self, items: Iterable[item_pb2.Item], shown: frozenset[str], asked: frozenset[str]) -> Iterator[RunItem]:
-        """Go to where a run paused; yield what was there. `shown`: ids of the items; `asked`: of undecided calls."""
-        self._asked |= asked
+        """Go to where a run paused; yield what was there. `shown`: keys of the items; `asked`: undecided calls."""
+        self._asked |= asked & shown
         for item in items:
             if item.item_id in shown:
                 yield from self.feed(item)
         yield from self.pause()
+        self._resumed = True
 
     # -- small moves -----------------------------------------------------------------------------
 
@@ -106,6 +111,7 @@ class RunItems:
         if again or over or not self.replies:
             self.replies.append(Reply())
             self._calls.clear()
+            self._resumed = False
         self._index = item.output_index if item.HasField("output_index") else -1
 
     def _settled(self, item: item_pb2.Item) -> Iterator[RunItem]:

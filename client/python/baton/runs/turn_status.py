@@ -21,8 +21,9 @@ def rests(response: runner_pb2.RunResponse) -> bool:
 
 
 def undecided(actions: Iterable[event_pb2.RequiredAction]) -> list[event_pb2.RequiredAction]:
-    """List the calls that wait for a decision, in their order."""
-    return [action for action in actions if action.state == event_pb2.REQUIRED_ACTION_STATE_AWAITING_DECISION]
+    """List the calls that wait for a decision, in the order of the calls: what is nested stands where its call does."""
+    found = [action for action in actions if action.state == event_pb2.REQUIRED_ACTION_STATE_AWAITING_DECISION]
+    return sorted(found, key=lambda action: (*action.run_path, action.call_id))
 
 
 def served_by(response: runner_pb2.RunResponse, names: frozenset[str]) -> bool:
