@@ -113,15 +113,16 @@ class Run:
     `path`: calls that enclose it, outermost first; empty: the turn's own. `agent`: who goes on. `starts`: agents that
     began in it. `limit` None: any number of rounds. `last_usage`, `last_model`: of the last round. `items`: numbers of
     what it put in and made, as they came, without what was rejected or cut off. `reply`: numbers of the last reply's
-    items, `coming` of the one that is being recorded. `unsettled`: its calls without output, in call order.
-    `transfers`: handoffs of the last reply. `used_tools`: agents that called one, which drops a forced `tool_choice`.
-    `asked`: names and arguments of its calls and handoffs, by the model's ids. `repeated`: the last reply said such a
-    one again, which was passed over; `repeating`: the one that is being recorded does.
-    `batch`: what came in last, None: nothing yet. `handed`: the last reply's handoff is done. `left_out`: items that
-    left the history, `unsaid`: those that are not said to be new. `hooks`: answers, by id. `merged`: what is before
-    this number came out of the merge of history and input. `approved`: calls of the last reply that were allowed, in
-    that order. `sent`: items that the model's API keeps. `stored`: what is before this number is in the caller's store.
-    `fallback`: the message that stands in for an error, -1: none.
+    items, `coming` of the one that is being recorded. `new_from`: where what is new of the round begins, a handoff's
+    filter is told: behind the last pause for decisions, if there was one; `paused`: it rests in one. `unsettled`: its
+    calls without output, in call order. `transfers`: handoffs of the last reply. `used_tools`: agents that called one,
+    which drops a forced `tool_choice`. `asked`: names and arguments of its calls and handoffs, by the model's ids.
+    `repeated`: the last reply said such a one again, which was passed over; `repeating`: the one that is being recorded
+    does. `batch`: what came in last, None: nothing yet. `handed`: the last reply's handoff is done. `left_out`: items
+    that left the history, `unsaid`: those that are not said to be new. `hooks`: answers, by id. `merged`: what is
+    before this number came out of the merge of history and input. `approved`: calls of the last reply that were
+    allowed, in that order. `sent`: items that the model's API keeps. `stored`: what is before this number is in the
+    caller's store. `fallback`: the message that stands in for an error, -1: none.
     """
 
     path: tuple[str, ...]
@@ -134,6 +135,8 @@ class Run:
     last_model: str = ""
     items: list[int] = field(default_factory=list)
     reply: list[int] = field(default_factory=list)
+    new_from: int = 0
+    paused: bool = False
     coming: list[int] = field(default_factory=list)
     unsettled: dict[str, None] = field(default_factory=dict)
     calls: list[str] = field(default_factory=list)

@@ -106,6 +106,7 @@ class TurnState(TurnFacts):
                 self.status = TurnStatus.IN_PROGRESS
             case SessionRequiresAction():
                 self.status = TurnStatus.WAITING
+                self._pause()
             case TurnEnded(turn=turn):
                 self.status = turn.status
                 self.output, self.failure = turn.output, turn.failure
@@ -253,6 +254,7 @@ class TurnState(TurnFacts):
             del run.hooks[key]
         run.reply, run.coming = run.coming, []
         run.repeated, run.repeating = run.repeating, False
+        run.new_from, run.paused = run.reply[0] if run.reply else self.next_number, False
         run.fallback, run.handed = -1, False
         # What is unsettled now was opened by this reply: every call of a round is settled before the next one.
         run.calls, run.approved = list(run.unsettled), []
@@ -285,8 +287,7 @@ class TurnState(TurnFacts):
         run.agent, run.starts, run.handed = agent, run.starts + 1, bool(run.transfers)
         handoff = self.handoff(giving, run.transfers[0].call.name) if run.transfers else None
         if handoff is not None and self.pinned.reworks(handoff):
-            first = run.reply[0] if run.reply else self.next_number
-            run.rewrites.append(Rewrite(self.next_number, first, run.rounds, giving, handoff.name))
+            run.rewrites.append(Rewrite(self.next_number, run.new_from, run.rounds, giving, handoff.name))
 
     def _nest(self, call: CallRecord, agent: str) -> None:
         tool = self.tool(call)
@@ -315,6 +316,7 @@ class TurnState(TurnFacts):
             if decision.approve and call.run_path in self.runs:
                 self.runs[call.run_path].approved.append(decision.call_id)
             for moved in (*call.run_path, decision.call_id):  # and the calls that enclose it
+                self._resume(self.runs[self.calls[moved].run_path])
                 self._move_output(self.calls[moved])
         if decision.lasts:
             self.sticky[call.agent, call.at] = decision
@@ -322,6 +324,16 @@ class TurnState(TurnFacts):
             self.open_calls[decision.call_id] = replace(self.open_calls[decision.call_id], awaiting=None)
         else:
             self.open_calls.pop(decision.call_id, None)
+
+    def _pause(self) -> None:
+        """Take note of the runs in which something waits for a decision, and of those that enclose them."""
+        waiting = {one.run_path for one in self.open_calls.values() if one.awaiting is not None}
+        for path, run in self.runs.items():
+            run.paused = run.paused or any(one[: len(path)] == path for one in waiting)
+
+    def _resume(self, run: Run) -> None:
+        if run.paused:
+            run.new_from, run.paused = self.next_number, False
 
     def _move_output(self, call: CallRecord) -> None:
         """Have the output of a call that waited for a decision stand behind those of calls that did not, and before

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from functools import partial
 
 from baton_server.core import request, texts
@@ -15,6 +15,7 @@ from baton_server.core.hooks import names
 from baton_server.core.hooks.answers import members, read_object, required
 from baton_server.core.hooks.packing import KEPT, pack_list
 from baton_server.core.hooks.question import Question
+from baton_server.core.items import FunctionCall, HandoffCall
 from baton_server.core.jsontext import JsonError, dump, parse
 from baton_server.core.recorder import Recorder
 from baton_server.core.run import Transfer
@@ -89,10 +90,24 @@ def _change(record: Recorder, handoff: Handoff, here: Here) -> None:
     """Hand over; what a filter leaves out of the round is not part of what the turn made."""
     run, chosen = here.run, here.state.pinned.handoff_filters(handoff)
     if chosen:
-        made = [number for number in sorted(run.items) if run.reply and number >= run.reply[0]]
+        made = [number for number in sorted(run.items) if number >= run.new_from]
         kept = request.kept_by_handoff(here.state, run, chosen, made)
-        record.withdraw([number for number in made if number not in kept], Withdrawal.FILTERED, run)
+        left_out = {number for number in made if number not in kept}
+        record.withdraw(sorted(left_out | _answered_by(here, left_out)), Withdrawal.FILTERED, run)
     record(AgentChanged(agent=handoff.agent), run)
+
+
+def _answered_by(here: Here, outputs: Set[int]) -> set[int]:
+    """List the calls from before a pause whose outputs these are: a model's API refuses a call without one."""
+    items, calls = here.state.items, here.state.calls
+    numbers = {call_id: calls[call_id].output_number for call_id in here.run.calls}
+    numbers |= {one.call.call_id: one.output_number for one in here.run.transfers}
+    asked = {at: items[at].body for at in here.run.reply if at < here.run.new_from}
+    return {
+        at
+        for at, body in asked.items()
+        if isinstance(body, FunctionCall | HandoffCall) and numbers[body.call_id] in outputs
+    }
 
 
 def _asked(here: Here, handoff: Handoff) -> tuple[Question, ...]:
@@ -121,8 +136,7 @@ def _moment(here: Here, handoff: Handoff) -> tuple[Question, ...]:
 
 
 def _seen(here: Here, history: Sequence[str]) -> request.View:
-    first = here.run.reply[0] if here.run.reply else here.state.next_number
-    return request.view(here.state, here.run, history, first=first)
+    return request.view(here.state, here.run, history, first=here.run.new_from)
 
 
 def _filter_question(here: Here, ref: HookRef, hook_id: str, chosen: Sequence[object], index: int) -> Question:
