@@ -114,7 +114,10 @@ async def test_a_run_may_go_on_and_bring_something_new(serve: Serve) -> None:
     assert [item.WhichOneof("item") for item in items].count("function_call") == 1
 
 
-@pytest.mark.parametrize("reason", [Reason.MODEL_TIMEOUT, Reason.MODEL_UNAVAILABLE, Reason.MODEL_QUOTA_EXCEEDED])
+@pytest.mark.parametrize(
+    "reason",
+    [Reason.MODEL_TIMEOUT, Reason.MODEL_UNAVAILABLE, Reason.MODEL_RESPONSE_FAILED, Reason.MODEL_QUOTA_EXCEEDED],
+)
 async def test_a_turn_whose_model_failed_is_gone_on_with(serve: Serve, reason: Reason) -> None:
     """The request that failed is made again."""
     served = await serve(fail(reason), say("Hello."))

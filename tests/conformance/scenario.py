@@ -239,6 +239,8 @@ def _event_names(event: StreamEvent) -> list[str]:
 
 
 def _error_name(error: AgentsException) -> str:
+    if isinstance(error, ModelUnavailableError) and "status" not in error.metadata:  # nothing came, or not its end
+        return "APIConnectionError"
     return REFERENCE_NAMES.get(type(error), type(error).__name__)
 
 

@@ -261,7 +261,7 @@ async def test_a_stream_that_fails_says_why(model: OpenAIModel, model_server: Mo
 
     failed = [await failure(model, asking(name)) for _ in range(3)]
 
-    reasons = [Reason.MODEL_UNAVAILABLE, Reason.MODEL_RATE_LIMITED, Reason.MODEL_RATE_LIMITED]
+    reasons = [Reason.MODEL_RESPONSE_FAILED, Reason.MODEL_RATE_LIMITED, Reason.MODEL_RATE_LIMITED]
     assert [one.reason for one in failed] == reasons
     assert "Slow down." in failed[1].message
 

@@ -253,7 +253,11 @@ def test_an_incomplete_reply_says_why(kind: str, fields: dict[str, Any], reason:
 
 
 FAILURES = [
-    ({"code": "server_error", "message": "Oops."}, Reason.MODEL_UNAVAILABLE, {"provider": "openai"}),
+    (
+        {"code": "server_error", "message": "Oops."},
+        Reason.MODEL_RESPONSE_FAILED,
+        {"provider": "openai", "code": "server_error"},
+    ),
     ({"code": "rate_limit_exceeded", "message": "Slow."}, Reason.MODEL_RATE_LIMITED, {"provider": "openai"}),
     (
         {"code": "insufficient_quota", "message": "Pay."},
@@ -266,7 +270,11 @@ FAILURES = [
         Reason.MODEL_REQUEST_INVALID,
         {"provider": "openai", "code": "invalid_image_url", "param": "input"},
     ),
-    ({"code": "never_heard_of", "message": "Hm."}, Reason.MODEL_UNAVAILABLE, {"provider": "openai"}),
+    (
+        {"code": "never_heard_of", "message": "Hm."},
+        Reason.MODEL_RESPONSE_FAILED,
+        {"provider": "openai", "code": "never_heard_of"},
+    ),
 ]
 
 

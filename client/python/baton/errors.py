@@ -84,7 +84,10 @@ class MaxTurnsExceeded(AgentsException):
 
 
 class ModelBehaviorError(AgentsException):
-    """The model did what it must not: an unknown function, an incomplete reply, a call id used twice."""
+    """The model did what it must not: an unknown function, an incomplete reply, a call id used twice.
+
+    Or its provider says that the reply failed: then the reason is MODEL_RESPONSE_FAILED, and it is retryable.
+    """
 
 
 class ModelRefusalError(AgentsException):

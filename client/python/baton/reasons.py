@@ -115,6 +115,7 @@ CLASSES: Mapping[str, type[AgentsException]] = {
     "MODEL_REQUEST_INVALID": ModelRequestInvalidError,
     "CONTEXT_LENGTH_EXCEEDED": ContextLengthExceededError,
     "CONVERSATION_LOCKED": ConversationLockedError,
+    "MODEL_RESPONSE_FAILED": ModelBehaviorError,
 }
 """The class of each reason of error.proto."""
 

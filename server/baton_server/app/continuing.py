@@ -27,6 +27,7 @@ CONTINUABLE = frozenset(
         Reason.MODEL_REQUEST_INVALID,
         Reason.CONTEXT_LENGTH_EXCEEDED,
         Reason.CONVERSATION_LOCKED,
+        Reason.MODEL_RESPONSE_FAILED,
     }
 )
 """Reasons of a failed turn whose next request may still be made (PROTOCOL.md §2)."""

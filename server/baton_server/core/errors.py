@@ -82,6 +82,7 @@ class Reason(StrEnum):
     MODEL_REQUEST_INVALID = "MODEL_REQUEST_INVALID"
     CONTEXT_LENGTH_EXCEEDED = "CONTEXT_LENGTH_EXCEEDED"
     CONVERSATION_LOCKED = "CONVERSATION_LOCKED"
+    MODEL_RESPONSE_FAILED = "MODEL_RESPONSE_FAILED"
 
 
 RETRYABLE = frozenset(
@@ -95,6 +96,7 @@ RETRYABLE = frozenset(
         Reason.MODEL_RATE_LIMITED,
         Reason.MODEL_UNAVAILABLE,
         Reason.CONVERSATION_LOCKED,
+        Reason.MODEL_RESPONSE_FAILED,
     }
 )
 """Reasons whose request may succeed later as it is (PROTOCOL.md §9, column "again")."""

@@ -66,6 +66,7 @@ _WHAT_TO_DO = {
     Reason.CONTEXT_LENGTH_EXCEEDED: "Shorten the input or the session's history, or use a larger model.",
     Reason.MODEL_UNAVAILABLE: "Try again later.",
     Reason.MODEL_TIMEOUT: "Try again, or raise model_settings.timeout or the server's timeout of model requests.",
+    Reason.MODEL_RESPONSE_FAILED: "Try again later.",
     Reason.CONVERSATION_LOCKED: "Wait until the other request of the conversation has ended.",
 }
 
@@ -118,7 +119,7 @@ class Provider:
         reason = _BY_CODE.get(code) or _BY_CODE.get(str(kind))
         if reason is None:
             of_input = "image" in code or code.startswith(("invalid_", "unsupported_"))
-            reason = Reason.MODEL_REQUEST_INVALID if of_input else Reason.MODEL_UNAVAILABLE
+            reason = Reason.MODEL_REQUEST_INVALID if of_input else Reason.MODEL_RESPONSE_FAILED
         facts = {"model": model, "code": code, "param": param}
         what = f"failed while the model {_cut_fact(model)!r} answered" + (f" ({code})" if code else "")
         attempt = Attempt(suggested=reason in _PASSING, locked=reason is Reason.CONVERSATION_LOCKED)
@@ -216,11 +217,12 @@ _FACTS = {
     Reason.MODEL_REQUEST_INVALID: ("provider", "code", "param"),
     Reason.CONTEXT_LENGTH_EXCEEDED: ("model",),
     Reason.MODEL_UNAVAILABLE: ("provider", "status"),
+    Reason.MODEL_RESPONSE_FAILED: ("provider", "code"),
     Reason.MODEL_TIMEOUT: ("timeout",),
     Reason.CONVERSATION_LOCKED: ("conversation_id",),  # how often it was retried, only who retries knows
 }
 
-_PASSING = frozenset({Reason.MODEL_UNAVAILABLE, Reason.MODEL_RATE_LIMITED, Reason.MODEL_TIMEOUT})
+_PASSING = frozenset({Reason.MODEL_RESPONSE_FAILED, Reason.MODEL_RATE_LIMITED, Reason.MODEL_TIMEOUT})
 """Failures of a stream's own words after which the same request may succeed."""
 
 _LOST = Attempt(network=True, suggested=True)

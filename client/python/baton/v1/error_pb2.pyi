@@ -278,6 +278,11 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """The conversation stayed locked over three retries. Retryable. [event]
     {"conversation_id": "conv_1", "retries": "3"}
     """
+    ERROR_REASON_MODEL_RESPONSE_FAILED: _ErrorReason.ValueType  # 608
+    """The provider answered, and its reply says that it failed, for no cause that has a
+    reason of its own. ModelBehaviorError. Retryable. [event]
+    {"provider": "openai", "code": "server_error"}
+    """
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
     """Every reason, with an example of its metadata. The gRPC code follows in
@@ -534,6 +539,11 @@ ERROR_REASON_CONTEXT_LENGTH_EXCEEDED: ErrorReason.ValueType  # 606
 ERROR_REASON_CONVERSATION_LOCKED: ErrorReason.ValueType  # 607
 """The conversation stayed locked over three retries. Retryable. [event]
 {"conversation_id": "conv_1", "retries": "3"}
+"""
+ERROR_REASON_MODEL_RESPONSE_FAILED: ErrorReason.ValueType  # 608
+"""The provider answered, and its reply says that it failed, for no cause that has a
+reason of its own. ModelBehaviorError. Retryable. [event]
+{"provider": "openai", "code": "server_error"}
 """
 Global___ErrorReason: _TypeAlias = ErrorReason  # noqa: Y015
 

@@ -25,6 +25,7 @@ OF_MODEL = frozenset(
         Reason.MODEL_REQUEST_INVALID,
         Reason.CONTEXT_LENGTH_EXCEEDED,
         Reason.CONVERSATION_LOCKED,
+        Reason.MODEL_RESPONSE_FAILED,
     }
 )
 """Why a request of the model ends without a reply: there is a span of it, with this error."""
