@@ -121,3 +121,25 @@ def test_a_decision_that_lasts_keeps_the_order_of_the_calls() -> None:
 
     outputs = [item["call_id"] for item in turn.sent() if item.get("type") == "function_call_output"]
     assert outputs == ["c1", "c2", "c3"]
+
+
+def test_arguments_that_do_not_fit_end_the_turn_where_a_failure_of_the_function_does() -> None:
+    """It is the model's fault, and found before anything of the reply has run: none of it stays."""
+    turn = turn_of()
+
+    turn.reply(think(), call(*NOTED, id="c1"), call(arguments='{"town":"Kyoto"}', id="c2"))
+
+    assert (turn.reason, turn.open) == (Reason.MODEL_BEHAVIOR_ERROR, [])
+    assert turn.state.failure is not None
+    assert "city" in turn.state.failure.message
+    assert types(turn) == []
+    assert withdrawn(turn) == [Withdrawal.FAILED]
+
+
+def test_where_it_does_not_the_model_is_told() -> None:
+    """The function beside it that ends the turn when it fails has not failed."""
+    turn = turn_of()
+
+    turn.reply(call("take_note", "[]", id="c1"), call(id="c2"))
+
+    assert (turn.reason, len(turn.open)) == (None, 1)

@@ -111,6 +111,12 @@ def bad_arguments(rules: Rules, call: FunctionCall, tool: FunctionTool | AgentTo
     return TextPart(text=f"The arguments of {call.name} were not accepted: {problem}. {texts.CALL_AGAIN}")
 
 
+def ended_by_arguments(call: FunctionCall, told: TextPart) -> Failure:
+    """Say that a run ends over the arguments of a call, whose function ends it when it fails. `told`: to the model."""
+    name = clip(call.name, _NAME_BYTES)
+    return _behaviour(clip(told.text, _REASON_BYTES), tool=name, call_id=call.call_id)
+
+
 def _problem(rules: Rules, arguments: str, tool: FunctionTool | AgentTool) -> str | None:
     # No text at all means no arguments: some models leave out the braces.
     arguments = arguments if arguments.strip(_SPACES) else "{}"

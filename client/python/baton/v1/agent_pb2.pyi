@@ -675,7 +675,9 @@ class FailureText(_message.Message):
     text: _builtins.str
     """This text, 1 to 4096 characters."""
     fail_turn: _builtins.bool
-    """True: nothing; the turn fails with TOOL_FAILED or TOOL_TIMEOUT."""
+    """True: nothing; the turn fails with TOOL_FAILED or TOOL_TIMEOUT; of `on_crash` also with
+    MODEL_BEHAVIOR_ERROR, where the arguments do not fit.
+    """
     @_builtins.property
     def hook(self) -> Global___HookRef:
         """The answer of a hook. Kind TOOL_ERROR."""

@@ -231,7 +231,11 @@ def _named(here: Here, item: NewItem) -> NewItem:
 
 
 def _refuse_arguments(record: Recorder, run: Run) -> None:
-    """Answer the calls that no handler must see in its place; the others are served all the same."""
+    """Answer the calls that no handler must see in its place; the others are served all the same.
+
+    But where a function is to end the run when it fails, so does this: before anything of the reply has run.
+    """
+    ends: Failure | None = None
     for call_id in tuple(run.unsettled):
         call = record.state.calls[call_id]
         tool = record.state.tool(call)
@@ -240,3 +244,7 @@ def _refuse_arguments(record: Recorder, run: Run) -> None:
         words = reply.bad_arguments(record.rules, call.call, tool)
         if words is not None:
             record.output(CallSettled(call_id=call_id, settlement=Settlement.ARGUMENTS_INVALID, output=(words,)))
+        if words is not None and tool.on_crash.fail_turn:
+            ends = ends or reply.ended_by_arguments(call.call, words)
+    if ends is not None:
+        ending.fail(record, run, ends, culprit=ends.metadata["call_id"])
