@@ -11,6 +11,8 @@ from baton_server.core.agents import Agent, Guardrail, Handoff, OutputSchema, To
 from baton_server.core.commands import CallModel
 from baton_server.core.errors import Failure, Reason
 from baton_server.core.events import HookKind, TurnStatus
+from baton_server.core.inputs import CallSettled
+from baton_server.core.items import Settlement, TextPart
 from baton_server.core.run_config import (
     ErrorHandler,
     ErrorHandlers,
@@ -145,6 +147,31 @@ def test_an_output_of_a_function_is_json_where_a_schema_is() -> None:
     assert (turn.state.output, turn.state.structured) == ('"rain"', True)
 
 
+@pytest.mark.parametrize(
+    ("given", "output"),
+    [
+        (TextPart(text='{"x":1}'), '"{\\"x\\":1}"'),
+        (TextPart(text='{"x":1}', is_json=True), '{"x":1}'),
+        (TextPart(text="7", is_json=True), "7"),
+    ],
+)
+def test_a_value_of_a_function_stays_one_where_a_schema_is(given: TextPart, output: str) -> None:
+    """And a text stays a text, whatever it holds: the function says which it is."""
+    turn = turn_of(tool_use=ToolUseBehavior(stop_on_first=True), output_schema=POINT)
+    turn.reply(call())
+
+    turn.feed(CallSettled(call_id=turn.open[0], settlement=Settlement.OUTPUT, output=(given,)))
+
+    assert (turn.state.output, turn.state.structured) == (output, True)
+
+
+def test_a_text_in_place_of_an_error_stays_one() -> None:
+    """An agent without a schema ends with it as it is, whatever it holds."""
+    turn = handled("max_turns", ErrorHandler(output='{"x":5}'))
+
+    assert (turn.state.output, turn.state.structured) == ('{"x":5}', False)
+
+
 def test_a_handoff_beats_a_final_output_of_a_function() -> None:
     """Both were asked for in one reply."""
     handoff = Handoff(name="transfer_to_other", agent="Other")
@@ -194,7 +221,7 @@ def test_a_fixed_output_stands_in_for_an_error(kind: str, include: bool) -> None
     assert (turn.status, turn.state.output) == (TurnStatus.COMPLETED, '{"x":5}')
     last = turn.input[-1]
     assert (last.get("content", [{}])[0].get("text") == '{"x":5}') == include
-    assert turn.state.structured == (kind == "invalid_final_output")
+    assert turn.state.structured
 
 
 @pytest.mark.parametrize(("kind", "reason"), [*zip(KINDS, FAILURES, strict=True)])

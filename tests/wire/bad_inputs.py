@@ -13,6 +13,7 @@ PARTS: list[tuple[Json, str]] = [
     ({}, "part"),
     ({"text": "a\0b"}, "text"),
     ({"text": "a", "annotations_json": "[]"}, "annotations_json"),
+    ({"text": "1", "is_json": True}, "is_json"),
     ({"refusal": "no"}, "refusal"),
     ({"omitted_text": {"omitted_bytes": 1, "sha256": DIGEST}}, "omitted_text"),
     ({"image": {}}, "image.source"),

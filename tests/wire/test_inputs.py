@@ -50,15 +50,15 @@ def test_raw_items_keep_their_very_text() -> None:
 
 
 @pytest.mark.parametrize(
-    ("result", "settlement", "text"),
+    ("result", "settlement", "told"),
     [
-        (session_pb2.ToolResult(output="18 °C"), Settlement.OUTSIDE_OUTPUT, "18 °C"),
-        (session_pb2.ToolResult(output_json="[1]"), Settlement.OUTSIDE_OUTPUT, "[1]"),
-        (session_pb2.ToolResult(error="no such city"), Settlement.OUTSIDE_FAILURE, "no such city"),
+        (session_pb2.ToolResult(output="18 °C"), Settlement.OUTSIDE_OUTPUT, TextPart(text="18 °C")),
+        (session_pb2.ToolResult(output_json="[1]"), Settlement.OUTSIDE_OUTPUT, TextPart(text="[1]", is_json=True)),
+        (session_pb2.ToolResult(error="no such city"), Settlement.OUTSIDE_FAILURE, TextPart(text="no such city")),
     ],
 )
 def test_a_result_from_outside_settles_its_call(
-    result: session_pb2.ToolResult, settlement: Settlement, text: str
+    result: session_pb2.ToolResult, settlement: Settlement, told: TextPart
 ) -> None:
     """Nobody's attempt and no worker's, recognised by its digest."""
     result.turn_id, result.call_id = "turn_1", "call_1"
@@ -67,7 +67,7 @@ def test_a_result_from_outside_settles_its_call(
 
     assert isinstance(read, ResultFor)
     assert (read.turn_id, read.settled.call_id) == ("turn_1", "call_1")
-    assert (read.settled.settlement, read.settled.output) == (settlement, (TextPart(text=text),))
+    assert (read.settled.settlement, read.settled.output) == (settlement, (told,))
     assert (read.settled.attempt, read.settled.worker_id) == (0, "")
     assert len(read.settled.digest) == 64
 

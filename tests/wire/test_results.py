@@ -23,7 +23,7 @@ PICTURE = item_pb2.ContentPart(image=item_pb2.ImagePart(url="https://example.com
     [
         (Result(output="18 °C"), Settlement.OUTPUT, (TextPart(text="18 °C"),)),
         (Result(output=""), Settlement.OUTPUT, (TextPart(text=""),)),
-        (Result(output_json='{"t":18.0}'), Settlement.OUTPUT, (TextPart(text='{"t":18.0}'),)),
+        (Result(output_json='{"t":18.0}'), Settlement.OUTPUT, (TextPart(text='{"t":18.0}', is_json=True),)),
         (Result(failure="no such city"), Settlement.FAILURE, (TextPart(text="no such city"),)),
         (
             Result(output_parts=parts(item_pb2.ContentPart(text="a"), PICTURE)),

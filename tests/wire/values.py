@@ -38,7 +38,7 @@ def _sourced(kind: type, **rest: st.SearchStrategy[str]) -> st.SearchStrategy[it
 
 
 parts: st.SearchStrategy[items.ContentPart] = st.one_of(
-    st.builds(items.TextPart, text=texts, annotations_json=st.sampled_from(["", "[{}]"])),
+    st.builds(items.TextPart, text=texts, annotations_json=st.sampled_from(["", "[{}]"]), is_json=st.booleans()),
     st.builds(items.RefusalPart, refusal=short),
     _sourced(items.ImagePart, detail=short),
     _sourced(items.FilePart, filename=short),

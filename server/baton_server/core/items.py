@@ -69,10 +69,11 @@ FAILED_SETTLEMENTS = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextPart:
-    """Plain text. `annotations_json`: a JSON array of citations, empty: none."""
+    """Plain text. `annotations_json`: a JSON array of citations, empty: none. `is_json`: a value, as JSON."""
 
     text: str
     annotations_json: str = ""
+    is_json: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -110,7 +110,9 @@ class TurnState(TurnFacts):
             case TurnEnded(turn=turn):
                 self.status = turn.status
                 self.output, self.failure = turn.output, turn.failure
-                self.structured = turn.output is not None and self.pinned.by_name[turn.last_agent].is_structured
+                # Of an output that was omitted the event does not say whether it is JSON; its agent does.
+                structured = turn.structured or self.pinned.by_name[turn.last_agent].is_structured
+                self.structured = turn.output is not None and structured
                 self.open_calls.clear()
             case ItemAdded(item=item) | ItemDone(item=item):
                 self._record(run, item)

@@ -264,11 +264,11 @@ _BODY_READERS: Mapping[str, Callable[[Any, Contents], ItemBody]] = {
 
 def _write_part(part: ContentPart, omit: Omission) -> item_pb2.ContentPart:
     match part:
-        case TextPart(text=text, annotations_json=annotations):
+        case TextPart(text=text, annotations_json=annotations, is_json=is_json):
             omitted = omit(text)
             if omitted is None:
-                return item_pb2.ContentPart(text=text, annotations_json=annotations)
-            return item_pb2.ContentPart(omitted_text=omitted, annotations_json=annotations)
+                return item_pb2.ContentPart(text=text, annotations_json=annotations, is_json=is_json)
+            return item_pb2.ContentPart(omitted_text=omitted, annotations_json=annotations, is_json=is_json)
         case ImagePart(detail=detail):
             image = item_pb2.ImagePart(detail=detail)
             _write_source(part, image, omit)
@@ -298,10 +298,10 @@ def _write_source(part: ImagePart | FilePart, message: item_pb2.ImagePart | item
 def _read_part(part: item_pb2.ContentPart, contents: Contents) -> ContentPart:
     match part.WhichOneof("part"):
         case "text":
-            return TextPart(text=part.text, annotations_json=part.annotations_json)
+            return TextPart(text=part.text, annotations_json=part.annotations_json, is_json=part.is_json)
         case "omitted_text":
             text = resolve(part.omitted_text, contents)
-            return TextPart(text=text, annotations_json=part.annotations_json)
+            return TextPart(text=text, annotations_json=part.annotations_json, is_json=part.is_json)
         case "image":
             url, image = _read_source(part.image, contents), part.image
             return ImagePart(url=url, file_id=image.file_id, detail=image.detail)

@@ -1738,7 +1738,7 @@ class Turn(_message.Message):
     output: _builtins.str
     """Of an agent without output schema. May be empty."""
     output_json: _builtins.str
-    """Of an agent with one, unwrapped."""
+    """Of an agent with one, unwrapped; and any value but a text that an error handler gave."""
     last_response_id: _builtins.str
     """The last reply's id at the provider. Empty: none."""
     first_sequence: _builtins.int

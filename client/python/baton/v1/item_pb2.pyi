@@ -332,6 +332,7 @@ class ContentPart(_message.Message):
     OMITTED_TEXT_FIELD_NUMBER: _builtins.int
     OTHER_JSON_FIELD_NUMBER: _builtins.int
     ANNOTATIONS_JSON_FIELD_NUMBER: _builtins.int
+    IS_JSON_FIELD_NUMBER: _builtins.int
     text: _builtins.str
     """Plain text."""
     refusal: _builtins.str
@@ -340,6 +341,10 @@ class ContentPart(_message.Message):
     """A part of another type: its JSON, as the model's API writes it."""
     annotations_json: _builtins.str
     """Citations of a text, as a JSON array of the model's API. Empty: none."""
+    is_json: _builtins.bool
+    """The text is the JSON of a value: a function gave `output_json`, or a nested run a
+    structured output. Only from the server.
+    """
     @_builtins.property
     def image(self) -> Global___ImagePart:
         """A picture."""
@@ -364,10 +369,11 @@ class ContentPart(_message.Message):
         omitted_text: Global___Omitted | None = ...,
         other_json: _builtins.str = ...,
         annotations_json: _builtins.str = ...,
+        is_json: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["file", b"file", "image", b"image", "omitted_text", b"omitted_text", "other_json", b"other_json", "part", b"part", "refusal", b"refusal", "text", b"text"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["annotations_json", b"annotations_json", "file", b"file", "image", b"image", "omitted_text", b"omitted_text", "other_json", b"other_json", "part", b"part", "refusal", b"refusal", "text", b"text"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["annotations_json", b"annotations_json", "file", b"file", "image", b"image", "is_json", b"is_json", "omitted_text", b"omitted_text", "other_json", b"other_json", "part", b"part", "refusal", b"refusal", "text", b"text"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType_part: _TypeAlias = _typing.Literal["text", "image", "file", "refusal", "omitted_text", "other_json"]  # noqa: Y015
     _WhichOneofArgType_part: _TypeAlias = _typing.Literal["part", b"part"]  # noqa: Y015
@@ -626,7 +632,7 @@ class FunctionCallOutput(_message.Message):
     """
     @_builtins.property
     def output(self) -> _containers.RepeatedCompositeFieldContainer[Global___ContentPart]:
-        """What the model is told. JSON is one text part. At least one part."""
+        """What the model is told. JSON is one text part, with `is_json`. At least one part."""
 
     @_builtins.property
     def error(self) -> _error_pb2.Error:

@@ -56,10 +56,10 @@ def fail(record: Recorder, run: Run, failure: Failure, *, culprit: str = "", voi
     _give(record, run, CallReturned(call_id=run.path[-1], settlement=Settlement.CRASH, output=words, error=failure))
 
 
-def give(record: Recorder, run: Run, output: str) -> None:
+def give(record: Recorder, run: Run, output: TextPart) -> None:
     """End a nested run with its final output, which its call gives."""
     _close_run(record, run, None)
-    words = (TextPart(text=output),)
+    words = (output,)
     _give(record, run, CallReturned(call_id=run.path[-1], settlement=Settlement.NESTED_RUN, output=words))
 
 

@@ -19,9 +19,19 @@ from baton_server.core.hooks.answers import (
     read_judged,
     read_text,
     read_tools_used,
+    value_part,
 )
 from baton_server.core.hooks.question import Payload, Question
-from baton_server.core.items import FunctionCall, Hosted, Message, Reasoning, RefusalPart, TextPart, text_of
+from baton_server.core.items import (
+    ContentPart,
+    FunctionCall,
+    Hosted,
+    Message,
+    Reasoning,
+    RefusalPart,
+    TextPart,
+    text_of,
+)
 from baton_server.core.jsontext import JsonError, dump, parse
 from baton_server.core.recorder import Recorder
 from baton_server.core.responses import output_value
@@ -125,19 +135,17 @@ def _tools_used(here: Here) -> Next:
     chosen = known[:1] if use.stop_on_first else [call for call in known if call.call.name in use.stop_at][:1]
     for call in chosen:
         output = call.output.output if call.output is not None else ()
-        return _finished(here, _of_tool(here, call.call.call_id, text_of(output)))
+        return _finished(here, _of_tool(here, call.call.call_id, output))
     return None
 
 
-def _of_tool(here: Here, call_id: str, text: str) -> Final:
-    """Take a function's output as the final one; of an agent with an output schema it is JSON as far as it is some."""
+def _of_tool(here: Here, call_id: str, output: Sequence[ContentPart]) -> Final:
+    """Take a function's output as the final one; of an agent with an output schema a value stays one, and text text."""
+    text = text_of(tuple(output))
     if here.agent.output_schema is None:
         return Final(text=text, call_id=call_id)
-    try:
-        parse(text)
-    except JsonError:
-        text = dump(text)
-    return Final(text=text, structured=True, call_id=call_id)
+    is_value = any(isinstance(part, TextPart) and part.is_json for part in output)
+    return Final(text=text if is_value else dump(text), structured=True, call_id=call_id)
 
 
 def _final_message(here: Here) -> Next:
@@ -200,10 +208,10 @@ def _fallback(here: Here, kind: str, text: str | None, value_json: str | None, *
     """Take what stands in for an error as the final output, in the form that the agent's has."""
     schema, of_reply = here.agent.output_schema, kind != "max_turns"
     if schema is None:
-        if text is None:
-            assert value_json is not None
-            text = plain((parse(value_json), value_json))
-        return _finished(here, Final(text=text, message=text if include else None, of_reply=of_reply))
+        said = dump(text) if value_json is None else value_json
+        part = value_part((parse(said), said))
+        message = part.text if include else None
+        return _finished(here, Final(text=part.text, structured=part.is_json, message=message, of_reply=of_reply))
     value_json = dump(text) if value_json is None else value_json
     wrapped = structured.wrapped(schema.schema_json)
     said = structured.wrap(value_json) if wrapped else value_json
@@ -350,6 +358,7 @@ def _block_outputs(record: Recorder, words: str, here: Here) -> None:
 
 def _end(record: Recorder, final: Final, here: Here) -> None:
     if here.run.path:
-        ending.give(record, here.run, nested.output_of(here, final.text))
+        said = value_part((parse(final.text), final.text)) if final.structured else TextPart(text=final.text)
+        ending.give(record, here.run, nested.output_of(here, said))
     else:
         record.end(TurnStatus.COMPLETED, output=final.text, structured=final.structured)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 
 from baton_server.core import texts
@@ -11,12 +12,12 @@ from baton_server.core.errors import Failure, Reason
 from baton_server.core.events import AgentChanged, CallReturned, HookKind, NestedRunCreated
 from baton_server.core.hooks.answers import AnswerError, members, read_output, required
 from baton_server.core.inputs import CallSettled, NewItem
-from baton_server.core.items import FunctionCallOutput, Message, Settlement, TextPart, text_of
+from baton_server.core.items import ContentPart, FunctionCallOutput, Message, Settlement, TextPart, text_of
 from baton_server.core.jsontext import dump, parse
 from baton_server.core.recorder import Recorder
 from baton_server.core.request import as_list, as_object
 from baton_server.core.responses import ItemError, read_items, user_message
-from baton_server.core.run import CallRecord, Run
+from baton_server.core.run import CallRecord
 from baton_server.core.tools import AgentTool
 
 MAX_DEPTH = 8
@@ -56,7 +57,7 @@ def extracted(here: Here, call: CallRecord, tool: AgentTool, given: CallSettled)
         made = here.state.items_of(inner) if inner is not None else []
         items = as_list([item.json for item in made if item.agent])
         text = as_object(
-            output=_as_json(here, inner, text_of(given.output)),
+            output=_as_json(given.output),
             new_items=items,
             last_agent=dump(tool.agent if inner is None else inner.agent),
         )
@@ -68,16 +69,16 @@ def extracted(here: Here, call: CallRecord, tool: AgentTool, given: CallSettled)
     return CallSettled(call_id=given.call_id, settlement=given.settlement, output=read_output(answer.answer_json))
 
 
-def output_of(here: Here, output: str) -> str:
+def output_of(here: Here, output: TextPart) -> TextPart:
     """Say what a nested run gave: its final output, or where that is empty the last thing that was said in it."""
-    if output or here.state.pinned.output_guardrails(here.agent):
+    if output.text or here.state.pinned.output_guardrails(here.agent):
         return output
     for item in reversed(here.state.items_of(here.run)):
         match item.body:
             case Message(content=content) if item.agent and text_of(content):
-                return text_of(content)
+                return TextPart(text=text_of(content))
             case FunctionCallOutput(output=told) if text_of(told):
-                return text_of(told)
+                return TextPart(text=text_of(told))
             case _:
                 pass
     return output
@@ -135,7 +136,7 @@ def _read_input(answer_json: str) -> tuple[NewItem, ...]:
         raise AnswerError(error.path, error.problem) from None
 
 
-def _as_json(here: Here, inner: Run | None, output: str) -> str:
-    """Write an output as JSON: that of an agent with an output schema is JSON already."""
-    structured = inner is not None and here.state.agent(inner).output_schema is not None
-    return output if structured and output else dump(output)
+def _as_json(output: Sequence[ContentPart]) -> str:
+    """Write the output of a nested run as JSON, if it is none already."""
+    text = text_of(tuple(output))
+    return text if any(isinstance(part, TextPart) and part.is_json for part in output) else dump(text)

@@ -116,7 +116,7 @@ def read_checked(answer_json: str) -> Checked:
         raise AnswerError("$.effect", f"must be one of {', '.join(Effect)}")
     if output is None or output[0] is None or effect != Effect.TOOK_EFFECT:
         return Checked(effect=Effect(effect))
-    return Checked(effect=Effect.TOOK_EFFECT, output=(TextPart(text=plain(output)),))
+    return Checked(effect=Effect.TOOK_EFFECT, output=(value_part(output),))
 
 
 def read_flag(name: str, answer_json: str) -> bool:
@@ -198,6 +198,11 @@ def required(answer: Members, name: str) -> tuple[Any, str]:
     if name not in answer:
         raise AnswerError(f"$.{name}", "is missing")
     return answer[name]
+
+
+def value_part(said: tuple[Any, str]) -> TextPart:
+    """Make the part of a function's output: a text, or any other value, which says that it is one."""
+    return TextPart(text=plain(said), is_json=not said[1].startswith('"'))
 
 
 def plain(said: tuple[Any, str]) -> str:

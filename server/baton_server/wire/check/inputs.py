@@ -178,6 +178,8 @@ def _part(found: Violations, path: str, part: item_pb2.ContentPart) -> None:
             found.add(f"{path}.omitted_text", "is only sent by the server; send the text itself")
         case _:
             pass
+    if part.is_json:
+        found.add(f"{path}.is_json", "is only sent by the server; send a value as output_json")
     if part.annotations_json:
         found.add(f"{path}.annotations_json", "is only on texts of a model")
 

@@ -45,14 +45,14 @@ def read_result(result: handler_pb2.Result, worker_id: str = "") -> CallSettled:
 
 
 def read_outcome(result: Outcome) -> tuple[ContentPart, ...]:
-    """Read what the model is told. JSON is one text part; of a crash it is our default sentence."""
+    """Read what the model is told. JSON is one text part that says so; of a crash it is our default sentence."""
     match result.WhichOneof("outcome"):
         case "output_parts":
             return read_parts(result.output_parts.parts)
         case "crash" | None:
             return (TextPart(text=FUNCTION_FAILED),)
         case arm:
-            return (TextPart(text=getattr(result, arm)),)
+            return (TextPart(text=getattr(result, arm), is_json=arm == "output_json"),)
 
 
 def outcome_digest(result: Outcome) -> str:
