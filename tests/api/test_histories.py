@@ -123,3 +123,49 @@ async def test_the_next_items_begin_with_the_history_as_far_as_the_turn_saw_it(s
     items = json.loads(told.next_items_json)
     assert [item["content"] for item in items if item["role"] == "user"] == ["b", "c"]
     assert len(items) == 4
+
+
+async def test_a_run_may_begin_with_what_the_history_holds_alone(serve: Serve) -> None:
+    """Nothing new is said: the model is asked to go on."""
+    served = await serve(say("One."), say("Two."))
+    made = await served.client.session(agent=helper())
+    await served.client.run(session_id=made.session_id, text="a")
+
+    answer = await served.client.run(session_id=made.session_id, items_json="[]")
+
+    assert answer.turn.output == "Two."
+    assert [item["role"] for item in served.model.input_of(1)] == ["user", "assistant"]
+
+
+@pytest.mark.parametrize("config", [CONVERSATION, {"history": {"response": {"previous_id": "resp_1"}}}])
+async def test_a_run_may_begin_with_what_the_models_api_keeps_alone(serve: Serve, config: Any) -> None:
+    """What is there nobody here knows; the request says where to go on."""
+    served = await serve(say("One."))
+
+    answer = await served.client.run(items_json="[]", run_config=config)
+
+    assert answer.turn.output == "One."
+
+
+@pytest.mark.parametrize("config", [{}, {"history": {"session": {"limit": 0}}}, CALLER, CHAIN])
+async def test_a_run_with_nothing_to_begin_with_is_refused(serve: Serve, config: Any) -> None:
+    """Neither input nor history: by name, and nothing is made."""
+    served = await serve(say("One."))
+
+    refusal = await refused(served.client.run(items_json="[]", run_config=config))
+
+    assert (refusal.reason, refusal.paths) == ("INVALID_REQUEST", ["items_json"])
+    assert not (await served.client.sessions.ListSessions(pb.ListSessionsRequest())).sessions
+
+
+async def test_a_limit_of_nothing_reads_nothing(serve: Serve) -> None:
+    """The turn joins the history all the same."""
+    served = await serve(say("One."), say("Two."), say("Three."))
+    made = await served.client.session(agent=helper())
+    nothing: Any = {"history": {"session": {"limit": 0}}}
+
+    await served.client.run(session_id=made.session_id, text="a")
+    await served.client.run(session_id=made.session_id, text="b", run_config=nothing)
+    await served.client.run(session_id=made.session_id, text="c")
+
+    assert [len(request.items) for request in served.model.requests] == [1, 1, 5]

@@ -131,7 +131,7 @@ def test_a_dict_is_as_good_as_an_object() -> None:
         ({"tool_error_formatter": {"timeout": "x"}}, UserError, "not 'timeout': 'x'"),
         ({"tool_not_found_behavior": "ignore"}, UserError, "'raise_error', 'return_error_to_model', not 'ignore'"),
         ({"tool_execution": {"max_function_tool_concurrency": 0}}, UserError, "must be at least 1, not 0"),
-        ({"session_settings": {"limit": 0}}, UserError, "limit must be at least 1, not 0"),
+        ({"session_settings": {"limit": -1}}, UserError, "limit must be at least 0, not -1"),
         ({"output_guardrail_blocked_message": ""}, UserError, "a text that is not empty"),
         ({"nest_handoff_history": "yes"}, TypeError, "nest_handoff_history must be True, False or None, not 'yes'"),
     ],

@@ -33,6 +33,17 @@ def test_a_blocking_guardrail_comes_before_the_model() -> None:
     assert turn.owed == (CallModel(round=1),)
 
 
+def test_a_turn_without_input_is_judged_by_its_history() -> None:
+    """What the model is to be sent was not said to this agent yet."""
+    turn = Turn(guardrails=(BLOCKING,), history=('{"role":"user","content":"Before."}',))
+
+    turn.feed(Begun(items=()))
+
+    assert turn.payload(HookKind.INPUT_GUARDRAIL) == {"input": [{"role": "user", "content": "Before."}]}
+    turn.guard('{"tripped":true}')
+    assert turn.reason is Reason.INPUT_GUARDRAIL_TRIPPED
+
+
 def test_a_reply_waits_for_the_guardrail_beside_it() -> None:
     """It counts for nothing while the verdict is out, so that what a guardrail stops has called no function."""
     turn = Turn(guardrails=(BESIDE,))

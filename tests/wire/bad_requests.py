@@ -141,7 +141,7 @@ def _runs(rpc: str) -> list[Bad]:
         but(rpc, "message.content", text=None, message={}),
         *(but(rpc, f"message.content[0].{path}", text=None, message={"content": [bad]})
           for bad, path in PARTS),
-        *(but(rpc, f"items_json{path}", text=None, items_json=bad) for bad, path in ITEMS),
+        *(but(rpc, f"items_json{path}", text=None, items_json=bad) for bad, path in ITEMS if bad != "[]"),
         but(rpc, "if_busy", if_busy=9),
         but(rpc, "if_busy", if_busy="IF_BUSY_STEER"),
         but(rpc, "request_id", "if_busy", "max_message_bytes", request_id="", if_busy=9, max_message_bytes=1),

@@ -77,13 +77,13 @@ SETTINGS: list[tuple[Json, str]] = [
 ]
 
 _HISTORIES: list[tuple[Json, str]] = [
-    *(({"session": {"limit": bad}}, "session.limit") for bad in (0, -1)),
+    ({"session": {"limit": -1}}, "session.limit"),
     *(({"conversation": bad}, "conversation.id") for bad in ({}, {"id": LONG_NAME}, {"id": "a\0b"})),
     ({"response": {}}, "response.auto"),
     ({"response": {"previous_id": LONG_NAME}}, "response.previous_id"),
     ({"stored": {}}, "stored.store"),
     *under("stored", under("store", REFERENCES)),
-    ({"stored": {"store": {"name": "mine"}, "limit": 0}}, "stored.limit"),
+    ({"stored": {"store": {"name": "mine"}, "limit": -1}}, "stored.limit"),
 ]
 
 _HANDLERS: list[tuple[Json, str]] = [

@@ -21,9 +21,9 @@ from baton_server.app.turns.recording import Recording
 from baton_server.app.turns.rest import Rest
 from baton_server.app.watch import gone, turn_not_found
 from baton_server.core.agents import Agent
-from baton_server.core.errors import Reason, refuse
+from baton_server.core.errors import Failure, FieldViolation, Reason, Refused, refuse
 from baton_server.core.inputs import NewItem
-from baton_server.core.run_config import RunConfig
+from baton_server.core.run_config import History, HistoryMode, RunConfig
 from baton_server.core.state import TurnState
 from baton_server.core.submissions import ContinueOf
 from baton_server.ports.store import Batch, CallRow, SessionRow, SessionWrite, TurnRow
@@ -149,6 +149,8 @@ class Runs:
         if active and run.if_busy is IfBusy.REJECT:
             raise await busy(self._runtime, session.session_id, active)
         asked = await self._asked(request, run, session)
+        if not run.items and run.continues is None and not active:
+            await self._check_history(session, asked.config)
         keeper = keeper_after(session, asked.config.mode)
         turn = self._acceptance.turn(asked, recording)
         write = SessionWrite(
@@ -199,6 +201,23 @@ class Runs:
         if run.session_key:
             return await self._runtime.store.sessions.by_key(run.session_key)
         return None
+
+    async def _check_history(self, session: SessionRow, config: RunConfig) -> None:
+        """Refuse a run without input where nothing else is known that the model could be sent."""
+        history = config.history or History()
+        match config.mode:
+            case HistoryMode.CONVERSATION | HistoryMode.STORED:
+                return
+            case HistoryMode.RESPONSE if history.id:
+                return
+            case HistoryMode.SESSION if history.limit != 0:
+                if await self._runtime.store.items.newest_in_history(session.session_id, 1):
+                    return
+            case _:
+                pass
+        problem = "has no items, and there is no history to go on from; send a message"
+        failure = Failure(reason=Reason.INVALID_REQUEST, message=f"items_json {problem}.", metadata={"fields": "1"})
+        raise Refused(failure, (FieldViolation(path="items_json", problem=problem),))
 
     def _defaults(self, run: Run) -> Defaults:
         """Say what a session is like that is made for a run: one with a key lives on, others a day."""

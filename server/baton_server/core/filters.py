@@ -109,7 +109,7 @@ def newest(texts: Texts, limit: int | None) -> list[str]:
     """Keep the newest items of a history, without what is torn apart by that. None: all."""
     if limit is None or len(texts) <= limit:
         return list(texts)
-    return without_open_calls(without_orphans(texts[-limit:]))
+    return without_open_calls(without_orphans(texts[len(texts) - limit :]))
 
 
 def without_repeats(texts: Texts) -> list[str]:

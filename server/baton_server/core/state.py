@@ -286,6 +286,8 @@ class TurnState(TurnFacts):
         giving = run.agent
         if run.starts == 0:  # what is there already was carried over from another turn: judged and kept before
             run.batch, run.stored = None, self.next_number
+            if not self.continues:  # a run may begin with what its history holds alone, which is judged all the same
+                run.batch = Batch(self.next_number, self.next_number - 1, run.rounds)
         run.agent, run.starts, run.handed = agent, run.starts + 1, bool(run.transfers)
         handoff = self.handoff(giving, run.transfers[0].call.name) if run.transfers else None
         if handoff is not None and self.pinned.reworks(handoff):

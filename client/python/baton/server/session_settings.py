@@ -13,12 +13,12 @@ from baton.options import options
 @options
 @dataclass(frozen=True)
 class SessionSettings:
-    """`limit`: only so many of the newest items, at least 1; None: all."""
+    """`limit`: only so many of the newest items, at least 0; None: all."""
 
     limit: int | None = None
 
     def __post_init__(self) -> None:
-        check_whole("SessionSettings: limit", self.limit, 1)
+        check_whole("SessionSettings: limit", self.limit, 0)
 
     def resolve(self, override: SessionSettings | None) -> SessionSettings:
         """Lay others over these; None in them leaves what is here."""

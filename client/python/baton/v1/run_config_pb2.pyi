@@ -325,7 +325,7 @@ class SessionHistory(_message.Message):
 
     LIMIT_FIELD_NUMBER: _builtins.int
     limit: _builtins.int
-    """Only the newest items of it, at least 1. Absent: all."""
+    """Only so many of its newest items, at least 0. Absent: all."""
     def __init__(
         self,
         *,
@@ -367,7 +367,7 @@ class StoredHistory(_message.Message):
     STORE_FIELD_NUMBER: _builtins.int
     LIMIT_FIELD_NUMBER: _builtins.int
     limit: _builtins.int
-    """Only the newest items of it, at least 1. Absent: all."""
+    """Only so many of its newest items, at least 0. Absent: all."""
     @_builtins.property
     def store(self) -> _agent_pb2.HookRef:
         """The store. Required."""
@@ -621,7 +621,7 @@ class ErrorHandler(_message.Message):
     output: _builtins.str
     """This text, for agents without an output schema."""
     output_json: _builtins.str
-    """This JSON, for agents with one."""
+    """This JSON, for agents with one; of another agent it is a value that is its output."""
     include_in_history: _builtins.bool
     """Fixed outputs only, a hook's answer says it itself: put it into the history as an
     assistant's message. Absent: true.

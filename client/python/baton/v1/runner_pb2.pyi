@@ -77,7 +77,9 @@ class RunRequest(_message.Message):
     text: _builtins.str
     """A user's message of plain text."""
     items_json: _builtins.str
-    """A JSON array of Responses API input items, as they go to the model."""
+    """A JSON array of Responses API input items, as they go to the model. It may be empty
+    where there is a history to go on from.
+    """
     if_busy: _session_pb2.IfBusy.ValueType
     """While a turn of the session runs: QUEUE or REJECT. Unspecified: QUEUE. STEER is
     INVALID_REQUEST, since a run is a turn of its own.

@@ -181,7 +181,7 @@ def _guardrail_question(here: Here, hook_id: str, at: int) -> Question:
     assert batch is not None
     check = state.pinned.input_guardrails(here.agent)[at].check
     assert not isinstance(check, Terms)
-    begins = batch.first == min(run.items) and not state.continues  # what comes in later is judged alone
+    begins = batch.first == min(run.items, default=batch.first) and not state.continues  # what comes later: alone
 
     def payload(history: Sequence[str]) -> str:
         came = [state.items[n].json for n in sorted(run.items) if batch.first <= n <= batch.last]

@@ -73,15 +73,15 @@ def message(found: Violations, path: str, given: session_pb2.MessageInput) -> No
     parts(found, f"{path}.content", given.content)
 
 
-def items_json(found: Violations, path: str, text: str) -> None:
-    """Check a JSON array of Responses API items, one by one until the first that is wrong."""
+def items_json(found: Violations, path: str, text: str, least: int = 1) -> None:
+    """Check a JSON array of Responses API items, one by one until the first that is wrong. `least`: so many."""
     try:
         count = len(read_items(text, path))
     except ItemError as error:
         found.add(error.path or path, error.problem)
         return
-    if not 1 <= count <= ITEMS:
-        found.add(path, f"has {count} items, must have 1 to {ITEMS}")
+    if not least <= count <= ITEMS:
+        found.add(path, f"has {count} items, must have {least} to {ITEMS}")
 
 
 def _tool_result(found: Violations, path: str, given: session_pb2.ToolResult) -> None:

@@ -73,7 +73,7 @@ def _history(found: Violations, path: str, history: run_config_pb2.History) -> N
     match history.WhichOneof("mode"):
         case "session":
             if history.session.HasField("limit"):
-                found.at_least(f"{path}.session.limit", history.session.limit, 1)
+                found.at_least(f"{path}.session.limit", history.session.limit, 0)
         case "conversation":
             found.text(f"{path}.conversation.id", history.conversation.id, KEPT_ID_CHARACTERS, required=True)
         case "response":
@@ -87,7 +87,7 @@ def _history(found: Violations, path: str, history: run_config_pb2.History) -> N
             else:
                 found.add(f"{path}.stored.store", "is required")
             if history.stored.HasField("limit"):
-                found.at_least(f"{path}.stored.limit", history.stored.limit, 1)
+                found.at_least(f"{path}.stored.limit", history.stored.limit, 0)
         case _:
             pass
 

@@ -58,7 +58,7 @@ def _new_input(found: Violations, request: RunRequest) -> None:
         case "message":
             message(found, "message", request.message)
         case "items_json":
-            items_json(found, "items_json", request.items_json)
+            items_json(found, "items_json", request.items_json, least=0)  # a history may be all that there is
         case _:
             pass
 
