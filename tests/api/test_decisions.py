@@ -9,7 +9,7 @@ import pytest
 from tests.api.approvals import APPROVE, KYOTO, NARA, REJECT, decide, decision, guarded, reason, status, undecided
 from tests.api.calling import Client, attach, fresh, helper, kinds, refused, result_for, soon, text_of, told
 from tests.api.conftest import Serve
-from tests.support.scripted_model import calls, say
+from tests.support.scripted_model import Reply, calls, say
 from tests.support.stage import Stage
 
 from baton.v1 import event_pb2, item_pb2
@@ -168,7 +168,8 @@ async def test_always_in_the_session_holds_for_later_turns(serve: Serve) -> None
     await decide(served.client, action, REJECT, always_in_session=True, message="Never.")
     await served.client.rest(session.session_id)
 
-    served = await serve(calls(NARA), say("No again."))
+    other = {**calls(NARA).items[0], "call_id": "model_call_of_the_other_turn"}  # its model counts anew
+    served = await serve(Reply(items=(other,)), say("No again."))
     await served.client.submit(session.session_id, "Again.")
     events = await served.client.rest(session.session_id)
 

@@ -124,7 +124,7 @@ async def test_messages_by_every_field(noting: Serve) -> None:
 
 
 @sends("""
-    ContentPart: refusal omitted_text annotations_json
+    ContentPart: refusal omitted_text annotations_json is_json
     ImagePart: omitted_url
     FilePart: omitted_url
     Omitted: omitted_bytes sha256
@@ -139,6 +139,7 @@ async def test_parts_that_only_the_server_sends_are_refused_by_name(noting: Serv
         ({"refusal": "no"}, "refusal"),
         ({"omitted_text": omitted}, "omitted_text"),
         ({"text": "t", "annotations_json": "[]"}, "annotations_json"),
+        ({"text": "1", "is_json": True}, "is_json"),
         ({"image": {"omitted_url": omitted}}, "image.omitted_url"),
         ({"file": {"omitted_url": omitted}}, "file.omitted_url"),
     ]
