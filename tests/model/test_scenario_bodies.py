@@ -27,6 +27,10 @@ NOT_OF_THE_BODY = {
     "append_no_instructions",
     "agent_tool_collision",
     "handoff_name_collision",
+    "agent_tool_filters",
+    "instructions_over_rounds",
+    "instructions_after_pause",
+    "instructions_nested",
 }
 """Scenarios whose instructions a program changes before they reach the body, or where one of two tools is dropped."""
 
@@ -78,7 +82,7 @@ def request_of(scenario: Json, items: list[Any]) -> ModelRequest:
 
 def settings_of(declared: Json) -> ModelSettings:
     """Read settings by the SDK's names."""
-    fields = dict(declared)
+    fields = {name: value for name, value in declared.items() if name != "retry"}  # which no body says
     for name, value in fields.pop("reasoning", {}).items():
         fields[f"reasoning_{name}"] = value
     if "response_include" in fields:
@@ -97,7 +101,7 @@ def tools_of(scenario: Json, agent: Json) -> list[Tool]:
         tool = declared[name]
         if tool.get("type") == "tool_search":
             made.append(ToolSearch())
-        elif tool.get("enabled", True):
+        elif is_there(tool):
             made.append(
                 FunctionTool(
                     name=name,
@@ -107,9 +111,15 @@ def tools_of(scenario: Json, agent: Json) -> list[Tool]:
                     defer_loading=tool.get("defer_loading", False),
                 )
             )
-    for tool in agent.get("agent_tools", []):
+    for tool in filter(is_there, agent.get("agent_tools", [])):
         made.append(AgentTool(name=tool["name"], agent=tool["agent"], description=tool["description"]))
     return made
+
+
+def is_there(declared: Json) -> bool:
+    """Tell whether the first request offers it, before any function was called."""
+    enabled = declared.get("enabled", True)
+    return "before" in enabled if isinstance(enabled, dict) else enabled
 
 
 def handoffs_of(scenario: Json, agent: Json) -> list[Handoff]:
@@ -118,7 +128,7 @@ def handoffs_of(scenario: Json, agent: Json) -> list[Handoff]:
     for declared in agent.get("handoffs", []):
         given = {"agent": declared} if isinstance(declared, str) else declared
         name = scenario["agents"][given["agent"]]["name"]
-        if given.get("enabled", True):
+        if is_there(given):
             made.append(
                 Handoff(
                     name=given.get("tool_name", handoff_name(name)),
