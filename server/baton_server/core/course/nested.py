@@ -23,6 +23,9 @@ from baton_server.core.tools import AgentTool
 MAX_DEPTH = 8
 """Runs inside one another: agents that hand over to each other could nest without end (agent.proto, `AgentTool`)."""
 
+MAX_AT_ONCE = 128
+"""Nested runs of a turn that go on at once: each asks a model, and is looked at with every event (PROTOCOL.md §5)."""
+
 
 def run(here: Here, call: CallRecord, tool: AgentTool) -> Next:
     """Begin the run of an agent tool, once its input is known; while it goes on there is nothing to say."""
@@ -31,6 +34,8 @@ def run(here: Here, call: CallRecord, tool: AgentTool) -> Next:
         return ()
     if len(call.path) > MAX_DEPTH:
         return partial(_give_up, call=call, failure=_too_deep(call), here=here)
+    if len(here.state.runs) > MAX_AT_ONCE:  # the turn's own among them
+        return partial(_give_up, call=call, failure=_too_many(call), here=here)
     if here.state.cancel is not None:
         return lambda record: ending.close(record, (call.call.call_id,))
     if tool.input_builder is None:
@@ -104,6 +109,15 @@ def _too_deep(call: CallRecord) -> Failure:
         message=f"The agent tool {call.call.name!r} was called {len(call.run_path)} runs deep, which is the most. Let "
         "its agents not call one another without end.",
         metadata={"tool": call.call.name, "limit": str(MAX_DEPTH)},
+    )
+
+
+def _too_many(call: CallRecord) -> Failure:
+    return Failure(
+        reason=Reason.USER_ERROR,
+        message=f"The agent tool {call.call.name!r} was called while {MAX_AT_ONCE} nested runs of the turn went on, "
+        "which is the most at once. Have the model call fewer agents in one reply.",
+        metadata={"tool": call.call.name, "limit": str(MAX_AT_ONCE)},
     )
 
 
