@@ -41,7 +41,8 @@ def settled(record: Recorder, given: CallSettled) -> None:
 
 def join_opened(record: Recorder) -> bool:
     """Settle the open calls whose key has succeeded in this turn before; tell whether there were any."""
-    joined = [_join_earlier(record, call_id) for call_id in tuple(record.state.open_calls)]
+    keyed = [call.call_id for call in record.state.open_calls.values() if call.key != call.call_id]
+    joined = [_join_earlier(record, call_id) for call_id in keyed]
     return any(joined)
 
 

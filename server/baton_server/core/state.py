@@ -17,7 +17,7 @@ is asked nothing more comes in, and a reply of the model waits: so what a guardr
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from baton_server.core import filters, ids, offers
 from baton_server.core.events import (
@@ -62,6 +62,7 @@ from baton_server.core.items import (
     Message,
     Role,
 )
+from baton_server.core.owing import Owing
 from baton_server.core.run import PER_ROUND, Batch, CallRecord, Doubt, Rewrite, Run, Transfer
 from baton_server.core.run_config import KEPT_BY_MODEL, Pinned
 from baton_server.core.tools import AgentTool, FunctionTool
@@ -69,7 +70,12 @@ from baton_server.core.tools import AgentTool, FunctionTool
 
 @dataclass(slots=True)
 class TurnState(TurnFacts):
-    """A turn as its events left it. Made by `TurnState.of`; changed only by `apply`."""
+    """A turn as its events left it. Made by `TurnState.of`; changed only by `apply`.
+
+    `owing`: what was told from it last.
+    """
+
+    owing: Owing = field(default_factory=Owing, repr=False, compare=False)
 
     @classmethod
     def of(cls, turn: TurnSnapshot, pinned: Pinned) -> TurnState:
@@ -101,6 +107,7 @@ class TurnState(TurnFacts):
         run = self.runs.get(event.run_path)
         if run is None:
             return  # of a run whose call is settled
+        self.owing.forget(event.body)
         match event.body:
             case TurnInProgress() | SessionInProgress():
                 self.status = TurnStatus.IN_PROGRESS

@@ -20,14 +20,21 @@ def go_on(record: Recorder) -> None:
         owes = _moved(record)
     if not record.state.over:
         _say_whether_it_waits(record, owes)
+    record.state.owing.commands = owes
 
 
 def owed(state: TurnState, rules: Rules) -> tuple[Command, ...]:
     """List what a turn owes, in the order in which it is to be begun. Empty: nothing, or for people alone."""
+    if state.owing.commands is None:
+        state.owing.commands = _owed(state, rules)
+    return state.owing.commands
+
+
+def _owed(state: TurnState, rules: Rules) -> tuple[Command, ...]:
     if state.queued or state.over:
         return ()
     if state.cancel is CancelMode.NOW:
-        return (StopCalls(call_ids=tuple(state.open_calls)),) if state.open_calls else ()
+        return _stops(state)
     commands: list[Command] = []
     for run in state.runs.values():
         said = _look(Here(state, run, rules))
@@ -77,15 +84,19 @@ def _moved(record: Recorder) -> tuple[Command, ...] | None:
     if state.cancel is CancelMode.NOW:
         if not state.open_calls:
             ending.cancel(record)
-        return ()
+        return _stops(state)
     commands: tuple[Command, ...] = ()
     for run in reversed(state.runs.values()):
         said = _look(Here(state, run, record.rules))
         if callable(said):
             said(record)
             return None
-        commands += said or ()
+        commands = (*(said or ()), *commands)
     return commands
+
+
+def _stops(state: TurnState) -> tuple[Command, ...]:
+    return (StopCalls(call_ids=tuple(state.open_calls)),) if state.open_calls else ()
 
 
 def _look(here: Here) -> Next:
@@ -110,10 +121,16 @@ def _calls(here: Here) -> Next:
     """Say what the calls of a reply need."""
     commands: list[Command] = []
     for call_id in here.run.unsettled:
-        said = tools.next_of(here, here.state.calls[call_id])
-        if callable(said):
-            return said
-        commands.extend(said or ())
+        said = here.state.owing.of_call(call_id)
+        if said is None:
+            call = here.state.calls[call_id]
+            found = tools.next_of(here, call)
+            if callable(found):
+                return found
+            said = found or ()
+            if not tools.hangs_on_others(here, call):
+                here.state.owing.keep(call_id, said)
+        commands.extend(said)
     return tuple(commands)
 
 

@@ -82,8 +82,10 @@ def _read_store(here: Here) -> Next:
 
 def _merge(here: Here) -> Next:
     state, run, ref = here.state, here.run, here.config.session_input
+    if ref is None or not request.merges(state, run):
+        return None
     hook_id = request.merge_id(state)
-    if ref is None or not request.merges(state, run) or asking.answered(here, hook_id) is not None:
+    if asking.answered(here, hook_id) is not None:
         return None
 
     def payload(history: Sequence[str]) -> str:

@@ -13,6 +13,7 @@ from baton_server.core.course.tool_guardrails import judge, struck, trip_of
 from baton_server.core.errors import Failure, Reason, clip
 from baton_server.core.events import CallReturned, GuardrailTripped, HookKind, Stage
 from baton_server.core.hooks.answers import ToolVerdict, read_custom_data, read_text
+from baton_server.core.hooks.question import Payload
 from baton_server.core.inputs import CallSettled
 from baton_server.core.items import Settlement, TextPart, text_of
 from baton_server.core.recorder import Recorder
@@ -123,13 +124,13 @@ def _checked(here: Here, call: CallRecord, given: CallSettled, *, tool: Called) 
 
 def _ended(here: Here, call: CallRecord, given: CallSettled, tool: Called, tripped: GuardrailTripped | None) -> Next:
     """Tell who waits for a function's end, keep what the application keeps beside it, and record the output."""
-    facts = {**call_facts.of(call), "output": text_of(given.output), "settlement": given.settlement.value}
-    telling = asking.awaited(
-        here,
-        Moment.FUNCTION_END,
-        partial(call_facts.moment_id, here, call),
-        partial(asking.moment_facts, here, Moment.FUNCTION_END, **facts),
-    )
+
+    def facts() -> Payload:
+        said = {"output": text_of(given.output), "settlement": given.settlement.value}
+        return asking.moment_facts(here, Moment.FUNCTION_END, **call_facts.of(call), **said)
+
+    name = partial(call_facts.moment_id, here, call)
+    telling = asking.awaited(here, Moment.FUNCTION_END, name, facts)
     if telling:
         return telling
     kept = ""

@@ -130,8 +130,11 @@ def _prepared(here: Here) -> tuple[Question, ...]:
 
 
 def _instructions(here: Here) -> tuple[Question, ...]:
-    hook_id, ref = asking.round_id(here, "i"), here.agent.instructions_hook
-    if ref is None or asking.answered(here, hook_id) is not None:
+    ref = here.agent.instructions_hook
+    if ref is None:
+        return ()
+    hook_id = asking.round_id(here, "i")
+    if asking.answered(here, hook_id) is not None:
         return ()
     settle = asking.verbatim(partial(read_text, "instructions"))
     return (asking.question(here, hook_id, HookKind.INSTRUCTIONS, ref, asking.fixed(), settle),)
@@ -141,8 +144,10 @@ def _enabled(here: Here) -> tuple[Question, ...]:
     asked = []
     for at, one in enumerate(offers.everything_of(here.agent)):
         said = offers.enabled(one)
+        if said is None or said.hook is None:
+            continue
         hook_id = offers.enabled_id(here.state.turn_id, here.run, at)
-        if said is None or said.hook is None or asking.answered(here, hook_id) is not None:
+        if asking.answered(here, hook_id) is not None:
             continue
         facts = {"tool": getattr(one, "name", "")}
         kind = HookKind.TOOL_ENABLED

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -48,6 +48,11 @@ def next_of(here: Here, call: CallRecord) -> Next:
         if said is not None:
             return said
     return _served(here, call) if isinstance(tool, FunctionTool) else nested.run(here, call, tool)
+
+
+def hangs_on_others(here: Here, call: CallRecord) -> bool:
+    """Tell whether what a call needs may change with what becomes of other calls."""
+    return bool(call.call.idempotency_key) or _execution(here).max_concurrency is not None
 
 
 def _is_plain(here: Here, tool: FunctionTool) -> bool:
@@ -167,17 +172,20 @@ def _has_its_turn(here: Here, call: CallRecord, _tool: Called) -> Next:
     before = 0
     for other_id in _queue(here):
         if other_id == call.call.call_id:
-            return None if before < most else ()
+            return None
         other = here.state.calls[other_id]
         waits = other.awaiting is not None and other.decision is None
         before += not waits and other.returned is None
+        if before >= most:
+            return ()
     return None
 
 
-def _queue(here: Here) -> list[str]:
+def _queue(here: Here) -> Iterator[str]:
     """List the calls in the order in which they run: those that somebody had to allow stand behind the others."""
-    approved = [call_id for call_id in here.run.approved if call_id in here.run.unsettled]
-    return [*(call_id for call_id in here.run.unsettled if call_id not in approved), *approved]
+    approved = dict.fromkeys(call_id for call_id in here.run.approved if call_id in here.run.unsettled)
+    yield from (call_id for call_id in here.run.unsettled if call_id not in approved)
+    yield from approved
 
 
 def _guarded(here: Here, call: CallRecord, tool: Called) -> Next:
