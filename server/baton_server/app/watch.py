@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import AsyncGenerator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -93,17 +93,23 @@ class Watcher:
                 raise gone(view.watch.session_id)
             view.edge, view.timed = False, 0.0 < left < math.inf
             if left == 0.0:
-                async for parts in view.news():  # what was held back of the last text comes by the bus alone
-                    yield parts
-                async for parts in view.catch_up():
+                made = view.news()  # what was held back of the last text comes by the bus alone
+                if made:
+                    yield made
+                async for parts in view.regain() if view.behind else view.catch_up():
                     yield parts
                 return
             woken = await view.subscription.wait(max(0.0, min(left, beat_at - clock.monotonic())))
             if view.subscription.closed:
                 raise gone(view.watch.session_id)
-            async for parts in view.news():
+            made = view.news()
+            if made:
                 beat_at = clock.monotonic() + beat
-                yield parts
+                yield made
+            if view.behind:
+                async for parts in view.regain():
+                    beat_at = clock.monotonic() + beat
+                    yield parts
             if not woken and clock.monotonic() >= beat_at:
                 beat_at = clock.monotonic() + beat
                 yield (view.heartbeat(),)
@@ -172,29 +178,29 @@ class _View:
                 return
             self._seen = rows[-1].sequence
             mine = [row for row in rows if self.watch.turn_id in ("", row.turn_id)]
-            parts = self._shown(self._runtime.parts.event_part(row.data) for row in mine)
+            parts = self._shown([self._runtime.parts.event_part(row.data) for row in mine])
             if parts:
                 yield parts
 
-    async def news(self) -> AsyncGenerator[Sequence[bytes]]:
-        """Take what the bus brought; after a gap, which the log closes, fragments begin anew."""
-        made = self._take(fragments=self.watch.deltas)
-        if made:
-            yield made
-        if self.behind:
-            self.edge = True
-            async for parts in self.catch_up():
-                yield parts
-            resets = self.resets()
-            if resets:
-                yield resets
+    def news(self) -> list[bytes]:
+        """Take what the bus brought; `behind` tells whether there is a gap."""
+        return self._take(fragments=self.watch.deltas)
+
+    async def regain(self) -> AsyncGenerator[Sequence[bytes]]:
+        """Go on after a gap, which the log closes; fragments begin anew."""
+        self.edge = True
+        async for parts in self.catch_up():
+            yield parts
+        resets = self.resets()
+        if resets:
+            yield resets
 
     def resets(self) -> list[bytes]:
         """Make the resets that a newcomer needs. Fragments that the bus brought before are in them."""
         if not self.watch.deltas:
             return []
         parts = self._driver.resets(self.watch.session_id, self.watch.turn_id)
-        return [*self._take(fragments=False), *self._shown(part.data for part in parts)]
+        return [*self._take(fragments=False), *self._shown([part.data for part in parts])]
 
     def _take(self, *, fragments: bool) -> list[bytes]:
         """Take what the bus brought: facts as long as each is the very next, and fragments if asked for."""
@@ -222,11 +228,11 @@ class _View:
         return self._runtime.parts.heartbeat_part(self._seen, self._runtime.clock.wall())
 
     def _wanted(self, part: Part) -> bool:
-        return self.watch.turn_id in ("", part.turn_id) and bool(self._shown((part.data,)))
+        return self.watch.turn_id in ("", part.turn_id) and bool(self._shown([part.data]))
 
-    def _shown(self, parts: Iterable[bytes]) -> list[bytes]:
+    def _shown(self, parts: list[bytes]) -> list[bytes]:
         """Leave out parts of nested runs, where the watcher does not want them."""
-        return [part for part in parts if not (self.watch.root_only and self._runtime.parts.nested(part))]
+        return [part for part in parts if not self._runtime.parts.nested(part)] if self.watch.root_only else parts
 
 
 async def _nudge(until: asyncio.Event, subscription: Subscription) -> None:

@@ -40,6 +40,8 @@ class LocalSubscription:
 
     async def wait(self, timeout_s: float | None) -> bool:
         """Wait for anything to happen; False: the timeout passed first."""
+        if self._wake.is_set():
+            return True
         try:
             async with asyncio.timeout(timeout_s):
                 await self._wake.wait()

@@ -171,6 +171,8 @@ class RunConfig:
 
     def under(self, over: RunConfig) -> RunConfig:
         """Lay `over` (a run's options) on these (a session's defaults), field by field; a limit whole."""
+        if over == NOTHING_SAID:
+            return self
         said = {f.name: value for f in fields(over) if _is_said(value := getattr(over, f.name))}
         if over.max_turns is not None or over.unlimited_turns:
             said |= {"max_turns": over.max_turns, "unlimited_turns": over.unlimited_turns}
@@ -193,6 +195,10 @@ class RunConfig:
     def mode(self) -> HistoryMode:
         """Say who remembers."""
         return HistoryMode.SESSION if self.history is None else self.history.mode
+
+
+NOTHING_SAID = RunConfig()
+"""What most sessions say of their turns."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

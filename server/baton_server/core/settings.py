@@ -102,15 +102,19 @@ class ModelSettings:
 
         Reasoning is one thing of two fields: where `over` says one of them, the other one is its own too.
         """
-        said = {f.name: value for f in fields(over) if _is_said(value := getattr(over, f.name))}
-        if not said:
+        if over == NOTHING_SAID:
             return self
+        said = {f.name: value for f in fields(over) if _is_said(value := getattr(over, f.name))}
         said["retry"] = self.retry.under(over.retry)
         if over.reasoning_effort is not None or over.reasoning_summary is not None:
             said |= {"reasoning_effort": over.reasoning_effort, "reasoning_summary": over.reasoning_summary}
         if self.extra_args_json and over.extra_args_json:
             said["extra_args_json"] = _merged(self.extra_args_json, over.extra_args_json)
         return replace(self, **said)
+
+
+NOTHING_SAID = ModelSettings()
+"""What most runs say of how the model is asked."""
 
 
 def _is_said(value: Any) -> bool:

@@ -163,7 +163,8 @@ class OpenAIModel:
                     raise self._provider.ended_early(asked.model, response.headers.get("content-type", ""))
             await _read_end(chunks)
         finally:
-            await _let_go(response, chunks)
+            if not response.is_closed:  # read to its end, it has closed itself
+                await _let_go(response, chunks)
 
     async def _post(self, asked: _Asked) -> httpx2.Response:
         try:

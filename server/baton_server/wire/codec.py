@@ -24,8 +24,10 @@ from baton_server.wire.run_config import read_config, write_config
 from baton_server.wire.slots import omitted_digests
 from baton_server.wire.times import split_time
 from baton_server.wire.turns import read_turn, write_turn
-from baton_server.wire.varint import field, tag, varint
+from baton_server.wire.varint import tag, varint
 
+_SESSION_TAG = tag(event_pb2.Event.SESSION_ID_FIELD_NUMBER)
+_CREATED_TAG = tag(event_pb2.Event.CREATED_AT_FIELD_NUMBER)
 _SEQUENCE_TAG = tag(event_pb2.Event.SEQUENCE_FIELD_NUMBER, 0)
 _SECONDS_TAG = tag(1, 0)
 _NANOS_TAG = tag(2, 0)
@@ -99,13 +101,13 @@ def stamp(event: bytes, session_id: str, sequence: int, at: float) -> bytes:
     created = _SECONDS_TAG + varint(seconds)
     if nanos:
         created += _NANOS_TAG + varint(nanos)
+    session = session_id.encode()
     return b"".join(
         (
             event,
-            field(event_pb2.Event.SESSION_ID_FIELD_NUMBER, session_id.encode()),
-            _SEQUENCE_TAG,
-            varint(sequence),
-            field(event_pb2.Event.CREATED_AT_FIELD_NUMBER, created),
+            *(_SESSION_TAG, varint(len(session)), session),
+            *(_SEQUENCE_TAG, varint(sequence)),
+            *(_CREATED_TAG, varint(len(created)), created),
         )
     )
 

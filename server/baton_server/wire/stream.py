@@ -179,8 +179,9 @@ def pack(parts: Iterable[bytes], limit: int) -> Iterator[list[bytes]]:
     group: list[bytes] = []
     size = 0
     for part in parts:
-        for piece in _pieces(part, limit):
-            added = _in_message(piece)
+        whole = _in_message(part)
+        pieces = [(part, whole)] if whole <= limit else [(piece, _in_message(piece)) for piece in _cut(part, limit)]
+        for piece, added in pieces:
             if group and size + added > limit:
                 yield group
                 group, size = [], 0
@@ -194,9 +195,7 @@ def _in_message(part: bytes) -> int:
     return len(_PART_TAG) + varint_size(len(part)) + len(part)
 
 
-def _pieces(part: bytes, limit: int) -> list[bytes]:
-    if _in_message(part) <= limit:
-        return [part]
+def _cut(part: bytes, limit: int) -> list[bytes]:
     message = event_pb2.StreamPart.FromString(part)
     room = limit - _in_message(b"") - varint_size(limit)
     if message.HasField("delta"):

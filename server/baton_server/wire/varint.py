@@ -6,10 +6,13 @@ VARINT, DELIMITED = 0, 2
 """Wire types of the protobuf encoding."""
 
 
+_SMALL = tuple(bytes((value,)) for value in range(0x80))
+
+
 def varint(value: int) -> bytes:
     """Write an unsigned integer, 7 bits a byte, the lowest first. Raises ValueError below 0."""
     if value < 0x80:
-        return value.to_bytes(1, "little") if value >= 0 else _negative(value)
+        return _SMALL[value] if value >= 0 else _negative(value)
     out = bytearray()
     while value >= 0x80:
         out.append(value & 0x7F | 0x80)

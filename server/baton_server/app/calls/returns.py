@@ -232,7 +232,9 @@ class Returns:
             return None
         self._reports.flush(given.call_id)
         lease.to(LeaseState.SETTLING)  # where it is that already, the same result has come again
-        return self._feed(lease.turn_id, replace(given, worker_id=lease.worker_id))
+        if given.worker_id != lease.worker_id:
+            given = replace(given, worker_id=lease.worker_id)
+        return self._feed(lease.turn_id, given)
 
     def _acknowledge(self, worker: Worker, given: CallSettled, counted: asyncio.Future[bool]) -> None:
         if counted.cancelled():

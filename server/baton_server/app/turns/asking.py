@@ -80,7 +80,9 @@ class Asking:
                 given = self._failed(command, failure, attempts)
         if isinstance(given, ModelReplied):
             took = self._runtime.clock.monotonic() - began
-            usage = replace(given.usage, requests=given.usage.requests + attempts - 1)
+            usage = given.usage
+            if attempts > 1:
+                usage = replace(usage, requests=usage.requests + attempts - 1)
             given = replace(
                 given,
                 round=command.round,
@@ -168,7 +170,7 @@ class Asking:
         """Make the request, as its filters leave it."""
         pinned, agent = state.pinned, state.agent(run)
         settings = pinned.settings(agent)
-        if request.tool_choice_dropped(state, run):
+        if settings.tool_choice is not None and request.tool_choice_dropped(state, run):
             settings = replace(settings, tool_choice=None)
         given = request.carried(state, run, history)
         offered = offers.offer(state.turn_id, run, agent)

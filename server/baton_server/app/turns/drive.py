@@ -195,6 +195,8 @@ class Driver:
         if state is None or state.over:
             return False
         gathered = await self._gathering.come(driven, state)
+        if gathered.nothing and not driven.mailbox:
+            return False
         mailbox, driven.mailbox = driven.mailbox, []
         step = Step(self._runtime, self.dispatcher, driven, state)
         try:
@@ -253,7 +255,7 @@ class Driver:
 
     def _hand_out(self, step: Step) -> None:
         """Give the calls that a step opened to the workers set aside for them, or have them wait for any."""
-        for call in step.calls.opened():
+        for call in step.calls.opened:
             reservation = step.calls.reserved.get(call.call_id)
             if call.call_id not in step.state.open_calls:
                 continue

@@ -75,6 +75,12 @@ class Gathered:
     broken: bool = False
     unread: Sequence[InboxRow] = ()
 
+    @property
+    def nothing(self) -> bool:
+        """Tell whether there is nothing to feed."""
+        waits = bool(self.messages) and self.takes_messages
+        return not (self.rows or self.begins or self.broken or waits)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Following:
@@ -148,6 +154,7 @@ class Step:
         self.calls.assign()
         if self.state.cancel is not None and self.replied:
             self._settle_unheld()
+            self.calls.look()
         self.calls.release()
 
     def _row(self, row: InboxRow, given: Input) -> None:
@@ -327,7 +334,7 @@ class Step:
             settles=tuple(self.calls.guards()),
             events=tuple(self.recording.events),
             contents=self.recording.contents,
-            calls_opened=tuple(self.calls.opened()),
+            calls_opened=self.calls.open(),
             calls_settled=self.calls.settled(),
             moves=tuple(self.calls.moves()),
             withdrawn=tuple(self.recording.withdrawn),

@@ -29,7 +29,8 @@ class StepCalls:
     """The calls of a turn in one step. Made before anything is fed; `assign` is called once all is.
 
     `reserved`: workers set aside for calls that it opened. `parked`: lost attempts after which the call waits for an
-    answer. `kept`: calls that are kept back, with what a decision is bound to; None: none is asked for.
+    answer. `kept`: calls that are kept back, with what a decision is bound to; None: none is asked for. `opened`: calls
+    that it opened, as rows, once the batch has them.
     """
 
     def __init__(self, runtime: Runtime, dispatcher: Dispatcher, state: TurnState, recording: Recording) -> None:
@@ -40,8 +41,8 @@ class StepCalls:
         self.kept: dict[str, Binding | None] = {}
         self._requeued: dict[str, Requeue] = {}
         self._released: list[str] = []
-        self._known = set(state.open_calls)
-        self._returned = {one for one, call in state.calls.items() if call.returned is not None}
+        self.opened: tuple[CallRow, ...] = ()
+        self._known = frozenset(state.open_calls)
         self._kept_before = self._kept_back()
         self._guards: dict[str, SettleGuard] = {}
         self._unguarded: set[str] = set()
@@ -94,13 +95,14 @@ class StepCalls:
 
     def assign(self) -> None:
         """Look which calls are kept back now, and set workers aside for those that have opened and are not."""
+        self.look()
         state = self._state
-        self.kept = {} if state.over else self._kept_back()
-        if state.cancel is CancelMode.NOW:
+        if state.over or state.cancel is CancelMode.NOW:
             return
-        for call in () if state.over else state.open_calls.values():
+        new = [call for call_id, call in state.open_calls.items() if call_id not in self._known]
+        for call in new:
             # One with an idempotency key of its own is looked up first: it may have succeeded before.
-            if call.call_id in self._known or call.key != call.call_id or call.call_id in self.kept:
+            if call.key != call.call_id or call.call_id in self.kept:
                 continue
             function = state.function(call.call_id)
             version = function.handler_version if function is not None else ""
@@ -109,17 +111,21 @@ class StepCalls:
             if reservation is not None:
                 self.reserved[call.call_id] = reservation
 
-    def release(self) -> None:
-        """Look which calls are kept back no more, once nothing is fed any more."""
+    def look(self) -> None:
+        """Look which calls are kept back now."""
         self.kept = {} if self._state.over else self._kept_back()
+
+    def release(self) -> None:
+        """Note which calls are kept back no more, once nothing is fed any more."""
         if self._state.cancel is not CancelMode.NOW:
             self._released = [one for one in self._kept_before if one not in self.kept and self._is_handed_out(one)]
 
     # -- what is written -------------------------------------------------------------------------
 
-    def opened(self) -> list[CallRow]:
+    def open(self) -> tuple[CallRow, ...]:
         """List the calls that the step opened, as rows: leased, queued, kept back, or settled at once."""
-        return [self._opened_row(call_id) for call_id in self._new_calls()]
+        self.opened = tuple(self._opened_row(call_id) for call_id in self._new_calls())
+        return self.opened
 
     def _new_calls(self) -> list[str]:
         """List the calls that get a row: of functions, and what else waits for a decision now."""
@@ -154,9 +160,9 @@ class StepCalls:
 
     def asked(self) -> list[CallRow]:
         """List the calls that wait for a decision from this step on, with the time until which they do."""
-        new = set(self._new_calls())
+        new = {row.call_id: row for row in self.opened}
         return [
-            self._opened_row(call_id) if call_id in new else self._awaiting_row(call_id)
+            new.get(call_id) or self._awaiting_row(call_id)
             for call_id, binding in self.kept.items()
             if binding is not None and self._kept_before.get(call_id) is None
         ]
@@ -205,9 +211,14 @@ class StepCalls:
         for call_id in self._decided_unasked():
             self._guards[call_id] = guard = SettleGuard(call_id=call_id, state=CallState.AWAITING_DECISION)
             yield guard
-        told = [one.call_id for one in self._recording.returned] + [one.call_id for one in self._recording.answered]
-        for call_id in dict.fromkeys(told):
-            if call_id in self._known and call_id not in self._returned and call_id not in self._unguarded:
+        returned = [one.call_id for one in self._recording.returned]
+        told = [
+            one.call_id
+            for one in self._recording.answered
+            if self._state.calls[one.call_id].returned is None  # else its guard was that of what it gave
+        ]
+        for call_id in dict.fromkeys((*returned, *told)):
+            if call_id in self._known and call_id not in self._unguarded:
                 yield self._guards.get(call_id, SettleGuard(call_id=call_id))
 
     def _decided_unasked(self) -> list[str]:
