@@ -17,6 +17,10 @@ BUSY_TIMEOUT_S = 5.0
 CACHED_STATEMENTS = 256
 """Above the number of statements there are, so that none is prepared twice."""
 
+CHECKPOINT_PAGES = 4000
+"""Pages of the write-ahead log, of 4 KiB, after which it is copied into the file. A run writes about 100, most of them
+again and again: the more of them there are, the fewer are copied each."""
+
 WAL_LIMIT_BYTES = 64 * 1024 * 1024
 """What the write-ahead log is cut back to after a burst."""
 
@@ -35,6 +39,7 @@ def connect_writer(path: Path, synchronous: Synchronous) -> sqlite3.Connection:
         raise sqlite3.OperationalError(f"its file system does not bear a write-ahead log (mode {mode!r})")
     connection.execute(f"PRAGMA synchronous = {synchronous}")
     connection.execute("PRAGMA fullfsync = ON")  # macOS alone: a plain fsync stops at the drive's cache there
+    connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
     connection.execute(f"PRAGMA journal_size_limit = {WAL_LIMIT_BYTES}")
     return connection
 

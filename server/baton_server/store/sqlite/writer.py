@@ -1,8 +1,9 @@
 """The thread that writes. It takes all the work that waits and commits it at once, since a commit's cost is
 its flush to disk.
 
-Each piece of work has a savepoint of its own: one that fails is rolled back to it and leaves nothing behind,
-and the others go on. Nobody is answered before the commit; if the commit fails, everybody is told so.
+Where one piece of work fails, the group is undone and done again, now with a savepoint for each: the one that fails
+is rolled back to it and leaves nothing behind, and the others go on. So work may be run twice, and does nothing but
+write. Nobody is answered before the commit; if the commit fails, everybody is told so.
 """
 
 from __future__ import annotations
@@ -125,23 +126,32 @@ class Writer:
             if _identity(self._path) != self._file:
                 raise sqlite3.OperationalError("the file was removed or replaced while it was open")
             self._connection.execute("BEGIN IMMEDIATE")
-            for job in group:
-                self._attempt(job)
+            if not all(self._done(job) for job in group):
+                self._connection.execute("ROLLBACK")
+                self._connection.execute("BEGIN IMMEDIATE")
+                for job in group:
+                    self._attempt(job)
             self._connection.execute("COMMIT")
         except (sqlite3.Error, OSError) as error:
             self._give_up(group, error)
 
     def _attempt(self, job: _Job) -> None:
-        """Run one job in its savepoint. Raises sqlite3.Error if that ended the whole transaction."""
+        """Run one job in its savepoint. Raises as `_done`."""
         self._connection.execute("SAVEPOINT job")
+        if not self._done(job):
+            self._connection.execute("ROLLBACK TO job")
+        self._connection.execute("RELEASE job")
+
+    def _done(self, job: _Job) -> bool:
+        """Run one job; False: it failed. Raises sqlite3.Error if that ended the whole transaction."""
+        job.failed = False
         try:
             job.outcome = job.work(self._connection)
         except Exception as error:  # the boundary of foreign work: who asked for it is told
             if not self._connection.in_transaction:
                 raise sqlite3.OperationalError(str(error)) from error
             job.outcome, job.failed = self._translated(error), True
-            self._connection.execute("ROLLBACK TO job")
-        self._connection.execute("RELEASE job")
+        return not job.failed
 
     def _translated(self, error: Exception) -> Exception:
         match error:

@@ -17,6 +17,7 @@ def write_inbox(step: Step) -> None:
         admitted = step.db.execute(sql.admit, {"turn_id": row.turn_id}).fetchone()
         if admitted is None:
             raise Conflict(ConflictKind.ENDED, f"the turn {row.turn_id!r} has ended, or never was")
+        step.inbox_last[row.turn_id] = admitted[0]
         given = {"turn_id": row.turn_id, "n": admitted[0], "source": row.source, "data": row.data}
         step.db.execute(sql.insert, given)
     for write in turn_writes(step.batch):
@@ -25,6 +26,8 @@ def write_inbox(step: Step) -> None:
 
 def _check_inbox(step: Step, write: TurnWrite) -> None:
     turn_id = write.row.turn_id
+    if not step.inbox_last[turn_id]:
+        return
     counted = step.db.execute(step.sql.inbox.left, {"turn_id": turn_id}).fetchone()
     left = counted[0] if counted is not None else 0
     if left and write.ends:

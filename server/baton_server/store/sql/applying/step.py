@@ -13,8 +13,8 @@ from baton_server.store.sql.statements import Writes
 class Step:
     """What a batch is written with, and what it has given so far.
 
-    `turn_versions`, `anchors`: of the turns in it, by turn_id; an anchor is where the turn's items stand in a
-    history.
+    `turn_versions`, `anchors`, `inbox_last`: of the turns in it, by turn_id; an anchor is where the turn's items stand
+    in a history, `inbox_last` the number of the last row that its inbox ever had, 0: it had none.
     """
 
     db: Executor
@@ -25,6 +25,7 @@ class Step:
     last_sequence: int = 0
     turn_versions: dict[str, int] = field(default_factory=dict)
     anchors: dict[str, int] = field(default_factory=dict)
+    inbox_last: dict[str, int] = field(default_factory=dict)
     events: tuple[EventRow, ...] = ()
     inbox_left: int = 0
 

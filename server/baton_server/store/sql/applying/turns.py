@@ -46,7 +46,7 @@ def _advance_turn(step: Step, write: TurnWrite, first: int, last: int) -> None:
     found = step.db.execute(statement, given | {"expected": write.expected_version}).fetchone()
     if found is None:
         raise _refusal(step, row.turn_id, write.expected_version)
-    step.turn_versions[row.turn_id], step.anchors[row.turn_id] = found
+    step.turn_versions[row.turn_id], step.anchors[row.turn_id], step.inbox_last[row.turn_id] = found
     if write.starts:
         given = {"session_id": row.session_id, "turn_id": row.turn_id, "started": found[1]}
         step.db.execute(step.sql.log.anchor, given)
@@ -73,5 +73,5 @@ def _insert_turn(step: Step, write: TurnWrite, given: dict[str, Any]) -> None:
     }
     if step.db.execute(step.sql.turns.insert, given).rowcount == 0:
         raise Conflict(ConflictKind.VERSION, f"there is a turn {row.turn_id!r} already")
-    step.turn_versions[row.turn_id] = 1
+    step.turn_versions[row.turn_id], step.inbox_last[row.turn_id] = 1, 0
     step.anchors[row.turn_id] = given["started_sequence"]

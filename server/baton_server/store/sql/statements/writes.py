@@ -133,7 +133,7 @@ class _Turns:
                 last_sequence=_if_given(columns.last_sequence, "last_sequence"),
                 started_at=func.coalesce(columns.started_at, param("started_at")),
             )
-            .returning(columns.version, columns.started_sequence)
+            .returning(columns.version, columns.started_sequence, columns.inbox_last)
         )
         # Apart, since a column that is set at all has its indexes written.
         self.advance = dialect.compile(advance)
