@@ -85,8 +85,8 @@ def members(text: str) -> Iterator[tuple[str, Any, str]]:
 def dump(value: Any) -> str:
     """Write JSON compactly, key order kept; text that is no valid Unicode stays escaped. Raises JsonError."""
     try:
-        text = _write(value, ensure_ascii=False)
-        text = text if is_unicode(text) else _write(value, ensure_ascii=True)
+        text = _PLAIN.encode(value)
+        text = text if is_unicode(text) else _ESCAPED.encode(value)
     except RecursionError:
         raise JsonError("nested too deeply") from None
     except ValueError as error:
@@ -97,15 +97,13 @@ def dump(value: Any) -> str:
 
 def is_unicode(text: str) -> bool:
     """Tell whether a text can be written as UTF-8: JSON can say lone surrogates, UTF-8 cannot."""
+    if text.isascii():
+        return True
     try:
         text.encode()
     except UnicodeEncodeError:
         return False
     return True
-
-
-def _write(value: Any, *, ensure_ascii: bool) -> str:
-    return json.dumps(value, ensure_ascii=ensure_ascii, allow_nan=False, separators=(",", ":"))
 
 
 def _decoded(decoder: json.JSONDecoder, text: str, start: int) -> tuple[Any, int]:
@@ -152,6 +150,9 @@ def _canonical_number(text: str) -> tuple[str, str]:
 def _no_constant(name: str) -> None:
     raise ValueError(f"{name} is not in JSON")
 
+
+_PLAIN = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+_ESCAPED = json.JSONEncoder(ensure_ascii=True, allow_nan=False, separators=(",", ":"))
 
 _VALUES = json.JSONDecoder(parse_constant=_no_constant)
 _SHAPES = json.JSONDecoder(parse_constant=_no_constant, parse_int=str, parse_float=str)

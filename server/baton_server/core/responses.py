@@ -56,7 +56,7 @@ def read_item(raw: Any, path: str = "", text: str = "", *, of_model: bool = Fals
     `text`: the very text that it came as, kept as it is. Empty: unknown, it is written anew. `of_model`: a call may
     lack its id, which is for the turn to judge.
     """
-    if not isinstance(raw, Mapping):
+    if not isinstance(raw, dict):
         raise ItemError(path, "an item must be a JSON object")
     return NewItem(
         body=_body(raw, path, of_model=of_model),
@@ -143,7 +143,7 @@ def read_parts(value: Any, path: str) -> tuple[ContentPart, ...]:
 
 
 def _part(raw: Any, path: str) -> ContentPart:
-    if not isinstance(raw, Mapping):
+    if not isinstance(raw, dict):
         raise ItemError(path, "a part must be a JSON object")
     kind = _required(raw, "type", path)
     if kind in ("input_text", "output_text", "text"):
@@ -223,7 +223,7 @@ def _texts(value: Any, path: str) -> tuple[str, ...]:
         raise ItemError(path, "must be a list of parts")
     parts = []
     for index, part in enumerate(value):
-        if not isinstance(part, Mapping):
+        if not isinstance(part, dict):
             raise ItemError(f"{path}[{index}]", "a part must be a JSON object")
         parts.append(_text(part, "text", f"{path}[{index}]"))
     return tuple(parts)
@@ -231,4 +231,4 @@ def _texts(value: Any, path: str) -> tuple[str, ...]:
 
 def unicode(text: str) -> str:
     """Replace lone surrogates, which JSON can say and UTF-8 cannot, in a text meant for people."""
-    return text if jsontext.is_unicode(text) else text.encode("utf-8", "replace").decode()
+    return text if text.isascii() or jsontext.is_unicode(text) else text.encode("utf-8", "replace").decode()

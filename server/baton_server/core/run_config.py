@@ -205,13 +205,14 @@ NOTHING_SAID = RunConfig()
 class Pinned:
     """What a turn runs with, whatever is changed later: its graph of agents and its configuration, resolved.
 
-    `awaits_listeners`: it is told of moments to somebody who is waited for. `hands_out_at_once`: nothing keeps a call
-    back. Both are looked at for every call and round, so they are found out once.
+    `has_listeners`: somebody is told of moments, `awaits_listeners`: and is waited for. `hands_out_at_once`: nothing
+    keeps a call back. They are looked at for every call and round, so they are found out once.
     """
 
     agent: Agent
     config: RunConfig
     by_name: Mapping[str, Agent] = field(init=False, repr=False, compare=False)
+    has_listeners: bool = field(init=False, repr=False, compare=False)
     awaits_listeners: bool = field(init=False, repr=False, compare=False)
     hands_out_at_once: bool = field(init=False, repr=False, compare=False)
 
@@ -222,6 +223,7 @@ class Pinned:
         limited = self.config.tool_execution is not None and self.config.tool_execution.max_concurrency is not None
         guarded = any(one.input_guardrails or one.approval.asks for agent in agents for one in agent.functions)
         object.__setattr__(self, "by_name", {agent.name: agent for agent in agents})
+        object.__setattr__(self, "has_listeners", bool(listeners))
         object.__setattr__(self, "awaits_listeners", awaits)
         object.__setattr__(self, "hands_out_at_once", not (awaits or limited or guarded))
 

@@ -102,7 +102,7 @@ class ReplyReader:
 
     def _response(self, event: Mapping[str, Any]) -> Mapping[str, Any]:
         response = event.get("response")
-        if not isinstance(response, Mapping):
+        if not isinstance(response, dict):
             self._malformed(f"{event['type']} holds no response")
         return response
 
@@ -156,7 +156,7 @@ def _text(value: Any) -> str:
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
+    return value if isinstance(value, dict) else {}
 
 
 def _finite(text: str) -> float:

@@ -20,7 +20,9 @@ def check(batch: Batch) -> None:
 
 def turn_writes(batch: Batch) -> tuple[TurnWrite, ...]:
     """List the one or two turns that a batch writes, in order."""
-    return tuple(write for write in (batch.turn, batch.next_turn) if write is not None)
+    if batch.turn is None:
+        return () if batch.next_turn is None else (batch.next_turn,)
+    return (batch.turn,) if batch.next_turn is None else (batch.turn, batch.next_turn)
 
 
 def _scope(batch: Batch) -> Iterator[str]:

@@ -223,7 +223,7 @@ class StepCalls:
 
     def _decided_unasked(self) -> list[str]:
         """List the calls that waited for a decision and got one, not by their own row of the inbox."""
-        bodies = (event.body for event in self._recording.bodies)
+        bodies = [event.body for event in self._recording.bodies]
         decided = [body.decision.call_id for body in bodies if isinstance(body, ApprovalDecided)]
         own = self._decided_in_store | self._unguarded
         return [one for one in decided if one not in own and self._kept_before.get(one) is not None]

@@ -43,7 +43,7 @@ class Telling:
 
     def events(self, state: TurnState, events: Iterable[Event]) -> None:
         """Tell what some events of a turn, in order, mean to who listens: of a reply its end before its calls."""
-        if _listens(state):
+        if state.pinned.has_listeners:
             for event in sorted(events, key=lambda event: not isinstance(event.body, RoundCompleted)):
                 told = _moment(event) if event.turn_id == state.turn_id else None
                 if told is not None:
@@ -53,12 +53,12 @@ class Telling:
 
     def began(self, state: TurnState) -> None:
         """Tell that a turn which began with its acceptance has its agent."""
-        if _listens(state):
+        if state.pinned.has_listeners:
             self._tell(state, _Whose(agent=state.pinned.start.name, round=0), Moment.AGENT_START, {})
 
     def model_start(self, state: TurnState, command: CallModel) -> None:
         """Tell that a model request is about to be sent."""
-        if _listens(state):
+        if state.pinned.has_listeners:
             agent, nested = state.runs[command.run_path].agent, bool(command.run_path)
             whose = _Whose(agent=agent, round=command.round, nested=nested)
             self._tell(state, whose, Moment.MODEL_START, {"round": command.round})
@@ -97,12 +97,6 @@ class Telling:
             payload_json=payload,
             timeout_s=one.hook.timeout_s,
         )
-
-
-def _listens(state: TurnState) -> bool:
-    return bool(state.pinned.config.lifecycle_hooks) or any(
-        agent.lifecycle_hooks for agent in state.pinned.by_name.values()
-    )
 
 
 def _whose(state: TurnState, event: Event) -> _Whose:
