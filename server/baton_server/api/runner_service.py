@@ -70,6 +70,7 @@ class RunnerService:
             deltas=request.deltas != event_pb2.DELTA_LEVEL_NONE,
             turn_id=started.turn_id,
             root_only=request.root_only,
+            at_hand=started.events if request.after_sequence < first else (),
         )
         async with aclosing(self._watcher.parts(watch)) as watched:
             async for parts in watched:

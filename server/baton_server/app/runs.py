@@ -26,7 +26,7 @@ from baton_server.core.inputs import NewItem
 from baton_server.core.run_config import History, HistoryMode, RunConfig
 from baton_server.core.state import TurnState
 from baton_server.core.submissions import ContinueOf
-from baton_server.ports.store import Batch, CallRow, SessionRow, SessionWrite, TurnRow
+from baton_server.ports.store import Batch, CallRow, EventRow, SessionRow, SessionWrite, TurnRow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,13 +51,14 @@ class Run:
 class Started:
     """Which turn a run is: `baton.v1.RunStarted`. `created` False: the request was known.
 
-    `first_sequence`: of the turn's first event; 0: look it up.
+    `first_sequence`: of the turn's first event; 0: look it up. `events`: of the commit that accepted it, if it was now.
     """
 
     session_id: str
     turn_id: str
     created: bool
     first_sequence: int = 0
+    events: Sequence[EventRow] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,7 +181,13 @@ class Runs:
         if not active:
             self._driver.adopt(turn.state, turn.row, done, new_session=new)
         first = next(event.sequence for event in done.events if event.turn_id == turn.row.turn_id)
-        return Started(session_id=session.session_id, turn_id=turn.row.turn_id, created=True, first_sequence=first)
+        return Started(
+            session_id=session.session_id,
+            turn_id=turn.row.turn_id,
+            created=True,
+            first_sequence=first,
+            events=done.events,
+        )
 
     async def _asked(self, request: Request, run: Run, session: SessionRow) -> TurnRequest:
         begins = not session.active_turn_id

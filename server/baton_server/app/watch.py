@@ -17,6 +17,7 @@ from baton_server.app.turns.drive import Driver
 from baton_server.app.turns.rest import Rest
 from baton_server.core.errors import Reason, refuse
 from baton_server.ports.bus import Part, Subscription
+from baton_server.ports.store import EventRow
 
 PAGE = 500
 """Events read from the log at once."""
@@ -34,7 +35,8 @@ class Follow(Enum):
 class Watch:
     """What is watched. `turn_id` empty: the whole session; else its events alone, and its rest.
 
-    `root_only`: nested runs are left out.
+    `root_only`: nested runs are left out. `at_hand`: the first events, of the commit that accepted the turn, so that
+    nothing is read to begin with; empty: all is read.
     """
 
     session_id: str
@@ -43,6 +45,7 @@ class Watch:
     deltas: bool = True
     turn_id: str = ""
     root_only: bool = False
+    at_hand: Sequence[EventRow] = ()
 
 
 class Watcher:
@@ -64,9 +67,12 @@ class Watcher:
         try:
             view = _View(self._runtime, self._driver, watch, subscription)
             view.until, view.then = until, then
-            last_sequence = await view.check()
-            async for parts in view.catch_up(last_sequence):  # what comes after it, the bus brings
-                yield parts
+            last_sequence = None if watch.at_hand else await view.check()
+            if watch.at_hand:
+                yield view.begin()
+            if view.behind:
+                async for parts in view.catch_up(last_sequence):  # what comes after it, the bus brings
+                    yield parts
             if watch.follow is not Follow.NONE:
                 async for parts in self._live(view):
                     yield parts
@@ -135,7 +141,7 @@ class _View:
     def __init__(self, runtime: Runtime, driver: Driver, watch: Watch, subscription: Subscription) -> None:
         self._runtime, self._driver, self.watch, self.subscription = runtime, driver, watch, subscription
         self._seen = watch.after_sequence
-        self.edge, self.timed, self.behind, self.ended = True, False, False, False
+        self.edge, self.timed, self.behind, self.ended = True, False, True, False
         self.until: asyncio.Event | None = None
         self.then = Follow.REST
 
@@ -169,6 +175,14 @@ class _View:
         if turn is None or turn.session_id != self.watch.session_id:
             raise turn_not_found(turn_id)
 
+    def begin(self) -> list[bytes]:
+        """Take what is at hand; what its driver has committed since then is behind it in the log."""
+        rows = self.watch.at_hand
+        driven = self._driver.peek(self.watch.turn_id)
+        self._seen = rows[-1].sequence
+        self.behind = driven is None or driven.last_sequence != self._seen
+        return self._parts_of(rows)
+
     async def catch_up(self, to: int | None = None) -> AsyncGenerator[Sequence[bytes]]:
         """Read the log from where the watcher is up to a sequence; None: to its end."""
         self.behind = False
@@ -177,8 +191,7 @@ class _View:
             if not rows:
                 return
             self._seen = rows[-1].sequence
-            mine = [row for row in rows if self.watch.turn_id in ("", row.turn_id)]
-            parts = self._shown([self._runtime.parts.event_part(row.data) for row in mine])
+            parts = self._parts_of(rows)
             if parts:
                 yield parts
 
@@ -226,6 +239,10 @@ class _View:
     def heartbeat(self) -> bytes:
         """Say where the watcher stands."""
         return self._runtime.parts.heartbeat_part(self._seen, self._runtime.clock.wall())
+
+    def _parts_of(self, rows: Sequence[EventRow]) -> list[bytes]:
+        mine = [row for row in rows if self.watch.turn_id in ("", row.turn_id)]
+        return self._shown([self._runtime.parts.event_part(row.data) for row in mine])
 
     def _wanted(self, part: Part) -> bool:
         return self.watch.turn_id in ("", part.turn_id) and bool(self._shown([part.data]))

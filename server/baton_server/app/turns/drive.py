@@ -87,6 +87,7 @@ class Driver:
             session_version=done.session_version,
             look=False,
             history=[] if new_session else None,
+            last_sequence=done.last_sequence,
         )
         self._turns[row.turn_id].stands(self._runtime.clock.monotonic())
         self._telling.began(state)
@@ -104,6 +105,7 @@ class Driver:
             config=driven.state.pinned.config,
             since=driven.since,
             created_at=driven.row.created_at,
+            last_sequence=driven.last_sequence,
         )
 
     def working(self, turn_id: str) -> bool:
@@ -230,6 +232,7 @@ class Driver:
         driven.row = replace(step.new_row, version=done.turn_version)
         if step.started:
             driven.row = started_row(driven.row, done)
+        driven.last_sequence = done.last_sequence
         driven.waiting = step.left
         driven.mailbox[:0] = step.held
         driven.stands(self._runtime.clock.monotonic(), step.calls.kept)

@@ -37,8 +37,8 @@ class Glimpse:
     """How a driven turn stands on disk, without asking the disk.
 
     `open_names`: name and version (empty: any) of the functions that it waits for. `since`: its last change (monotonic
-    seconds).
-    `created_at`: when it was accepted (wall seconds); 0: by this process, a moment ago.
+    seconds). `created_at`: when it was accepted (wall seconds); 0: by this process, a moment ago. `last_sequence`: of
+    the last event that was committed here; 0: none was.
     """
 
     session_id: str
@@ -47,6 +47,7 @@ class Glimpse:
     config: RunConfig
     since: float
     created_at: float = 0.0
+    last_sequence: int = 0
 
 
 @dataclass(slots=True, kw_only=True)
@@ -76,6 +77,7 @@ class Driven:
     disk yet. `stepping`: it is being fed. `faults`: of ours, in a row, with what has come. `in_doubt`: calls that a
     commit opened, or not: it was reported as failed, which does not tell. `requests`: of the model, by run. `hooks`:
     what is asked, by the key of its command. `granted`: calls about which the session was asked for a decision.
+    `last_sequence`: of the last event that was committed here, 0: none was.
     """
 
     turn_id: str
@@ -96,6 +98,7 @@ class Driven:
     grace: asyncio.Task[None] | None = None
     hooks: dict[str, asyncio.Future[None]] = field(default_factory=dict)
     granted: set[str] = field(default_factory=set)
+    last_sequence: int = 0
 
     def asks(self, run_path: RunPath) -> bool:
         """Tell whether the request of the round that a run owes is under way."""
