@@ -11,9 +11,8 @@ from tests.core.making import USAGE, WEATHER, call, hook, hosted, names, refuse,
 from baton_server.core import texts
 from baton_server.core.agents import Agent, Guardrail, Handoff, OutputSchema
 from baton_server.core.commands import CallModel, ServeCall
-from baton_server.core.course import nested
 from baton_server.core.errors import Failure, Reason
-from baton_server.core.events import CallReturned, CancelMode, HookKind, NestedRunClosed, NestedRunCreated, TurnStatus
+from baton_server.core.events import CancelMode, HookKind, NestedRunClosed, NestedRunCreated, TurnStatus
 from baton_server.core.inputs import CallsUnheld
 from baton_server.core.items import FunctionCallOutput, Settlement
 from baton_server.core.run_config import RunConfig
@@ -145,26 +144,6 @@ def test_agents_call_agents_that_call_agents() -> None:
     turn.reply(say("not so deep"), path=path)
 
     assert turn.outputs == ["not so deep"]
-
-
-def test_so_many_agents_at_once_and_no_more() -> None:
-    """A reply that asks for more has the rest crash, by name; once one is done another may begin."""
-    turn = turn_of()
-    turn.reply(*(call("ask_expert", HI, id=f"a{n}") for n in range(nested.MAX_AT_ONCE + 2)))
-    assert len(turn.requests) == nested.MAX_AT_ONCE
-    crashed = [event.body for event in turn.log if isinstance(event.body, CallReturned)]
-    assert [one.settlement for one in crashed] == [Settlement.CRASH] * 2
-    assert crashed[0].error is not None
-    assert crashed[0].error.reason is Reason.USER_ERROR
-    assert crashed[0].error.metadata == {"tool": "ask_expert", "limit": "128"}
-    assert "'ask_expert'" in crashed[0].error.message
-
-    for path in [command.run_path for command in turn.requests]:
-        turn.reply(say("Sun."), path=path)
-    turn.reply(call("ask_expert", HI, id="again"))
-
-    assert [command.round for command in turn.requests] == [1]
-    assert len(turn.requests[0].run_path) == 1
 
 
 # -- what goes in, what comes out ---------------------------------------------------------------------------

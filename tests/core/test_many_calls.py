@@ -1,23 +1,25 @@
-"""A reply with very many calls: what comes of one of them costs no look at the others."""
+"""A reply with very many calls: what comes of one costs no look at the others; so many runs of agents, and no more."""
 
 import sys
 from collections.abc import Callable
 from types import FrameType
 
 import pytest
-from tests.core.making import NOTE, USAGE, Schemas, call, hook
+from tests.core.making import NOTE, USAGE, Schemas, call, hook, say
 
 from baton_server.core.agents import Agent
-from baton_server.core.course import tools
+from baton_server.core.commands import CallModel
+from baton_server.core.course import nested, tools
+from baton_server.core.errors import Reason
 from baton_server.core.events import TurnSnapshot, TurnStatus
 from baton_server.core.hooks.question import Question
 from baton_server.core.inputs import Begun, CallSettled, HookAnswered, ModelReplied
-from baton_server.core.items import Settlement, TextPart
+from baton_server.core.items import FunctionCallOutput, Settlement, TextPart
 from baton_server.core.responses import user_message
 from baton_server.core.run_config import Pinned, RunConfig
 from baton_server.core.runner import Runner
 from baton_server.core.state import TurnState
-from baton_server.core.tools import Approval, FunctionTool, ToolGuardrail
+from baton_server.core.tools import AgentTool, Approval, FunctionTool, ToolGuardrail
 
 FEW, MANY = 10, 200
 
@@ -26,9 +28,9 @@ GUARDED = FunctionTool(name="take_note", parameters_json="{}", input_guardrails=
 ASKING = FunctionTool(name="take_note", parameters_json="{}", approval=Approval(hook=hook()))
 
 
-def begun(runner: Runner, tool: FunctionTool, calls: int) -> TurnState:
+def begun(runner: Runner, tool: FunctionTool | AgentTool, calls: int, arguments: str = '{"text":"x"}') -> TurnState:
     """Brings a turn to where its model has asked for so many calls."""
-    agent = Agent(name="Helper", tools=(tool,))
+    agent = Agent(name="Helper", tools=(tool,), agents=(Agent(name="Expert"),))
     turn = TurnSnapshot(
         turn_id="turn_1",
         session_id="sess_1",
@@ -41,7 +43,7 @@ def begun(runner: Runner, tool: FunctionTool, calls: int) -> TurnState:
     )
     state = TurnState.of(turn, Pinned(agent=agent, config=RunConfig()))
     runner.step(state, Begun(items=(user_message("Hi"),)))
-    asked = tuple(call("take_note", '{"text":"x"}', id=f"c{n}") for n in range(calls))
+    asked = tuple(call(tool.name, arguments, id=f"c{n}") for n in range(calls))
     runner.step(state, ModelReplied(round=1, items=asked, usage=USAGE))
     return state
 
@@ -108,3 +110,44 @@ def of_result(calls: int) -> int:
 def test_a_result_of_one_call_looks_at_no_other() -> None:
     """The others are served as before."""
     assert of_result(MANY) == of_result(FEW) == 0
+
+
+# -- runs of agents --------------------------------------------------------------------------------------------------
+
+ASK = AgentTool(name="ask_expert", agent="Expert")
+QUESTION = '{"input":"Hi"}'
+
+
+def outputs(state: TurnState) -> list[FunctionCallOutput]:
+    """Lists what the model is told of its calls."""
+    return [item.body for item in state.items.values() if isinstance(item.body, FunctionCallOutput)]
+
+
+def test_so_many_runs_of_agents_at_once_and_no_more() -> None:
+    """What a reply asks for beyond them crashes by name."""
+    runner = Runner(Schemas())
+
+    state = begun(runner, ASK, nested.MAX_AT_ONCE + 2, QUESTION)
+
+    assert len(runner.pending(state)) == nested.MAX_AT_ONCE
+    crashed = outputs(state)
+    assert [one.settlement for one in crashed] == [Settlement.CRASH] * 2
+    assert crashed[0].error is not None
+    assert crashed[0].error.reason is Reason.USER_ERROR
+    assert crashed[0].error.metadata == {"tool": "ask_expert", "limit": "128"}
+    assert "'ask_expert'" in crashed[0].error.message
+
+
+def test_the_next_reply_may_ask_as_many_again() -> None:
+    """The runs of the one before are done by then."""
+    runner = Runner(Schemas())
+    state = begun(runner, ASK, nested.MAX_AT_ONCE, QUESTION)
+    for command in runner.pending(state):
+        assert isinstance(command, CallModel)
+        runner.step(state, ModelReplied(round=1, items=(say("Sun."),), usage=USAGE, run_path=command.run_path))
+
+    again = tuple(call("ask_expert", QUESTION, id=f"again{n}") for n in range(nested.MAX_AT_ONCE))
+    runner.step(state, ModelReplied(round=2, items=again, usage=USAGE))
+
+    assert len(runner.pending(state)) == nested.MAX_AT_ONCE
+    assert {one.settlement for one in outputs(state)} == {Settlement.NESTED_RUN}
