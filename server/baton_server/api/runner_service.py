@@ -14,6 +14,7 @@ from baton_server.app.outcomes import IfBusy
 from baton_server.app.requests import Request
 from baton_server.app.runs import Run, Runs, Started
 from baton_server.app.watch import Follow, Watch, Watcher
+from baton_server.core.run_config import NOTHING_SAID
 from baton_server.wire import check
 from baton_server.wire.fit import DEFAULT_MESSAGE_BYTES
 from baton_server.wire.inputs import read_continue, read_new_items
@@ -102,7 +103,7 @@ class RunnerService:
             session_id=request.session_id,
             session_key=request.session_key,
             agent=agent_source(request),
-            config=read_config(request.run_config),
+            config=read_config(request.run_config) if request.HasField("run_config") else NOTHING_SAID,
             if_busy=if_busy(request, IfBusy.QUEUE),
             expires_after_s=duration_or_none(request, "expires_after"),
             metadata=dict(request.metadata),

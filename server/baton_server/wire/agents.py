@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from baton.v1 import agent_pb2
 from baton_server.core.agents import Agent, Handoff, OutputSchema, ToolUseBehavior, handoff_name
+from baton_server.core.settings import NOTHING_SAID
 from baton_server.wire.filters import read_filters, write_filters
 from baton_server.wire.refs import (
     read_guardrail,
@@ -20,7 +21,7 @@ from baton_server.wire.refs import (
     write_optional_ref,
     write_ref,
 )
-from baton_server.wire.settings import NO_SETTINGS, read_settings, write_settings
+from baton_server.wire.settings import read_settings, write_settings
 from baton_server.wire.tools import read_enabled, read_tool, write_enabled, write_tool
 
 DEFAULT_OUTPUT_NAME = "final_output"
@@ -36,7 +37,7 @@ def read_agent(message: agent_pb2.Agent) -> Agent:
         instructions=message.instructions if message.HasField("instructions") else None,
         instructions_hook=read_optional_ref(message, "instructions_hook"),
         model=message.model,
-        model_settings=read_settings(message.model_settings),
+        model_settings=read_settings(message),
         tools=tuple(read_tool(tool) for tool in message.tools),
         handoffs=tuple(_read_handoff(handoff) for handoff in message.handoffs),
         handoff_description=message.handoff_description,
@@ -70,7 +71,7 @@ def write_agent(agent: Agent) -> agent_pb2.Agent:
         message.instructions = agent.instructions
     elif agent.instructions_hook is not None:
         message.instructions_hook.CopyFrom(write_ref(agent.instructions_hook))
-    if agent.model_settings != NO_SETTINGS:
+    if agent.model_settings != NOTHING_SAID:
         message.model_settings.CopyFrom(write_settings(agent.model_settings))
     return message
 

@@ -17,6 +17,7 @@ from baton_server.core.run_config import (
     ToolExecution,
     Tracing,
 )
+from baton_server.core.settings import NOTHING_SAID
 from baton_server.wire.filters import read_filters, write_filters
 from baton_server.wire.names import REASONING_ITEM_IDS, TOOL_NAME_COLLISIONS, TOOLS_NOT_FOUND
 from baton_server.wire.refs import (
@@ -29,7 +30,7 @@ from baton_server.wire.refs import (
     write_optional_ref,
     write_ref,
 )
-from baton_server.wire.settings import NO_SETTINGS, read_settings, write_settings
+from baton_server.wire.settings import read_settings, write_settings
 from baton_server.wire.times import read_duration, write_duration
 
 _ERRORS = ("max_turns", "model_refusal", "invalid_final_output")
@@ -45,7 +46,7 @@ def read_config(message: run_config_pb2.RunConfig) -> RunConfig:
         unlimited_turns=message.unlimited_turns,
         model=message.model,
         model_provider=message.model_provider,
-        model_settings=read_settings(message.model_settings),
+        model_settings=read_settings(message),
         history=_read_history(message.history) if message.HasField("history") else None,
         session_input=read_optional_ref(message, "session_input"),
         input_guardrails=tuple(read_guardrail(one) for one in message.input_guardrails),
@@ -88,7 +89,7 @@ def write_config(config: RunConfig) -> run_config_pb2.RunConfig:
         lifecycle_hooks=[write_lifecycle_hook(one) for one in config.lifecycle_hooks],
         start_agent=config.start_agent,
     )
-    if config.model_settings != NO_SETTINGS:
+    if config.model_settings != NOTHING_SAID:
         message.model_settings.CopyFrom(write_settings(config.model_settings))
     if config.reasoning_item_ids is not None:
         message.reasoning_item_ids = REASONING_ITEM_IDS.to_wire[config.reasoning_item_ids]

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from baton.v1 import agent_pb2
-from baton_server.core.settings import ModelSettings, RetryKind, RetryRule, RetrySettings
+from baton.v1 import agent_pb2, run_config_pb2
+from baton_server.core.settings import NOTHING_SAID, ModelSettings, RetryKind, RetryRule, RetrySettings
 from baton_server.wire.refs import read_ref, unknown_arm, write_ref
 from baton_server.wire.times import read_duration, write_duration
 
@@ -38,11 +38,14 @@ _FLAGS = (RetryKind.PROVIDER_SUGGESTED, RetryKind.NETWORK_ERROR, RetryKind.RETRY
 """Rules that say nothing but that they hold."""
 
 _NO_RETRY = RetrySettings()
-NO_SETTINGS = ModelSettings()
 
 
-def read_settings(message: agent_pb2.ModelSettings) -> ModelSettings:
-    """Read model settings."""
+def read_settings(message: agent_pb2.Agent | run_config_pb2.RunConfig) -> ModelSettings:
+    """Read the model settings of an agent or a run."""
+    return _read_settings(message.model_settings) if message.HasField("model_settings") else NOTHING_SAID
+
+
+def _read_settings(message: agent_pb2.ModelSettings) -> ModelSettings:
     said: dict[str, Any] = {name: getattr(message, name) for name in _OPTIONAL if message.HasField(name)}  # type: ignore[arg-type]  # the stubs want a literal
     said |= {name: getattr(message, name) or None for name in _WORDS}
     said |= {name: getattr(message, name) for name in _JSON}
