@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.api.calling import Client, events_in, everything, fresh, kinds, parts_in, streamed_request
 from tests.api.conftest import Serve
-from tests.support.scripted_model import calls, say
+from tests.support.scripted_model import Gate, calls, say
 
 from baton.v1 import agent_pb2, event_pb2
 from baton.v1 import runner_pb2 as runner
@@ -15,7 +15,8 @@ GRAPH = agent_pb2.Agent(
     tools=[{"agent": {"agent": "Researcher", "tool_name": "research"}}],
     agents=[{"name": "Researcher"}],
 )
-SCRIPT = (calls(("research", '{"input":"Find out."}')), say("Found ", "it."), say("Written."))
+RESEARCH = (calls(("research", '{"input":"Find out."}')), say("Found ", "it."))
+SCRIPT = (*RESEARCH, say("Written."))
 
 
 async def watched(client: Client, session_id: str, **fields: object) -> list[event_pb2.StreamPart]:
@@ -27,6 +28,16 @@ async def watched(client: Client, session_id: str, **fields: object) -> list[eve
 def nested(parts: list[event_pb2.StreamPart]) -> bool:
     """Tell whether anything of a nested run is among parts."""
     return any(part.event.run_path or part.delta.run_path or part.reset.run_path for part in parts)
+
+
+def written(parts: list[event_pb2.StreamPart]) -> str:
+    """Join the text being made, as whoever reads it shows it: a reset takes the place of what came before."""
+    text = ""
+    for part in parts:
+        if part.HasField("reset"):
+            text = "".join(piece.text for item in part.reset.items for piece in item.message.content)
+        text += part.delta.output_text
+    return text
 
 
 async def test_a_watch_leaves_nested_runs_out(serve: Serve) -> None:
@@ -47,17 +58,21 @@ async def test_a_watch_leaves_nested_runs_out(serve: Serve) -> None:
 
 async def test_a_streamed_run_leaves_nested_runs_out(serve: Serve) -> None:
     """Live, with its fragments; and it is the same run, however it is looked at."""
-    served = await serve(*SCRIPT)
+    gate = Gate()
+    served = await serve(*RESEARCH, say("Writ", gate, "ten."))
     request = streamed_request(agent=GRAPH)
     request.root_only = True
 
-    root = await everything(served.client.runner.RunStreamed(request))
+    root: list[runner.RunStreamedResponse] = []
+    async for message in served.client.runner.RunStreamed(request):
+        root.append(message)
+        if written(parts_in(root)):  # who came too late for a fragment is told all so far by a reset
+            gate.open()
     request.root_only = False
     whole = await everything(served.client.runner.RunStreamed(request))
 
     assert not nested(parts_in(root)) and nested(parts_in(whole))
-    texts = [part.delta.output_text for part in parts_in(root) if part.HasField("delta")]
-    assert "".join(texts) == "Written."
+    assert written(parts_in(root)) == "Written."
     assert root[-1].result.turn.output == whole[-1].result.turn.output == "Written."
     assert (root[0].started.created, whole[0].started.created) == (True, False)
 
