@@ -117,6 +117,28 @@ async def test_an_interrupt_ends_run_sync_and_cancels_the_turn(serve: Serve, fun
         assert "turn_cancelled" in kinds
 
 
+async def test_a_program_may_run_one_event_loop_after_another(serve: Serve) -> None:
+    """Beside that of `run_sync`, and closing nothing: no loop hears of calls of one that has ended."""
+    loops = 20
+    text = f"""
+        import asyncio
+        from baton import Agent, Runner, function_tool
+
+        @function_tool
+        def work() -> str:
+            return "worked"
+
+        agent = Agent(name="Assistant", tools=[work])
+        print(Runner.run_sync(agent, "Hi").final_output)
+        for _ in range({loops}):
+            asyncio.run(Runner.run(agent, "Hi"))
+        print(Runner.run_sync(agent, "Hi").final_output)
+    """
+    replies = [calls(("work", "{}")), say("Done.")] * (loops + 2)
+    async with serve(*replies) as served, program(served.baton.address, text) as process:
+        assert await ended(process) == (0, "Done.\nDone.\n", "")
+
+
 def _interrupted(function: str, gate: Gate) -> list[Reply]:
     waits = say("It ", gate, "rains.")
     return [calls(("work", "{}")), waits] if function else [waits]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
+from contextlib import suppress
 from typing import Any, TypeVar
 
 import grpc
@@ -22,6 +23,9 @@ CALL_S = 60.0
 
 CLOSE_S = 1.0
 """How long closing waits for cancels and for worker streams that end."""
+
+LAST_WORDS_S = 0.02
+"""How long an event loop that ends listens to gRPC after that; it needs less than 2 ms (measured)."""
 
 REPORT_AFTER = 3
 """Failures in a row after which a warning is logged."""
@@ -177,18 +181,50 @@ class Connection:
         )
 
 
+class _OfLoop:
+    """The connections of one event loop, by address. They end with it, also where nobody closes them."""
+
+    def __init__(self) -> None:
+        self.by_address: dict[str, Connection] = {}
+        self._end = self._at_the_end()
+        with suppress(StopIteration):  # begins it, without a task: there is nothing to wait for
+            anext(self._end).__await__().__next__()
+
+    async def close(self) -> None:
+        """Close them now."""
+        await self._close()
+        await self._end.aclose()
+
+    async def _at_the_end(self) -> AsyncGenerator[None, None]:
+        """Close them when the event loop does, which closes every generator that was begun in it."""
+        try:
+            yield
+        finally:
+            if self.by_address:
+                await self._close()
+                # The loop has cancelled its tasks before, and with them calls whose ends gRPC has yet to tell it. It
+                # would tell a closed loop, by a traceback in whichever loop comes next.
+                await asyncio.sleep(LAST_WORDS_S)
+
+    async def _close(self) -> None:
+        closing, self.by_address = self.by_address, {}
+        for connection in closing.values():
+            await connection.close()
+
+
 class Connections:
     """The connections of this process, one per event loop and address."""
 
     def __init__(self) -> None:
-        self._open: dict[asyncio.AbstractEventLoop, dict[str, Connection]] = {}
+        self._open: dict[asyncio.AbstractEventLoop, _OfLoop] = {}
 
     def get(self, address: str | None = None, timing: Timing | None = None) -> Connection:
         """Find the running loop's connection to a server, or make it: see `connection_for`."""
         loop = asyncio.get_running_loop()
         if loop not in self._open:
             self._open = {known: kept for known, kept in self._open.items() if not known.is_closed()}
-        of_loop = self._open.setdefault(loop, {})
+            self._open[loop] = _OfLoop()
+        of_loop = self._open[loop].by_address
         resolved = resolve_address(address)
         if resolved not in of_loop:
             of_loop[resolved] = Connection(resolved, timing)
@@ -196,8 +232,9 @@ class Connections:
 
     async def close(self) -> None:
         """Close the running loop's connections."""
-        for connection in self._open.pop(asyncio.get_running_loop(), {}).values():
-            await connection.close()
+        of_loop = self._open.pop(asyncio.get_running_loop(), None)
+        if of_loop is not None:
+            await of_loop.close()
 
 
 connections = Connections()
