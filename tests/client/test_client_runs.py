@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 
 import grpc
@@ -24,7 +25,7 @@ from baton import (
     set_default_address,
 )
 from baton.server.connection import Connection
-from baton.transport.retry import Backoff, Timing
+from baton.transport.retry import CONNECT_S, Backoff, Timing
 from baton.v1 import agent_pb2, event_pb2, runner_pb2, session_pb2
 from baton_server.core.errors import Reason
 
@@ -150,11 +151,10 @@ async def _all(client: Client) -> list[runner_pb2.RunStreamedResponse]:
     return [message async for message in client.run_streamed(runner_pb2.RunRequest(text="Hi"))]
 
 
-async def test_a_server_that_never_answered_is_not_lost(clock: FakeClock) -> None:
+async def test_a_server_that_never_answered_is_not_lost(clock: FakeClock, tmp_path: Path) -> None:
     """It is absent, after as long as the connection's timing says."""
     told: list[bool] = []
-    timing = Timing(sleep=_passing(clock), now=lambda: clock.time, uniform=clock.uniform, connect_s=3.0)
-    connection = Connection(f"127.0.0.1:{free_port()}", timing)
+    connection = Connection(f"unix:{tmp_path}/nobody.sock", _passing_timing(clock, connect_s=3.0))
     connection.on_change(told.append)
 
     with pytest.raises(BatonConnectionError, match="no Baton server at"):
@@ -163,6 +163,47 @@ async def test_a_server_that_never_answered_is_not_lost(clock: FakeClock) -> Non
 
     assert told == []
     assert clock.time == pytest.approx(3.0)
+
+
+async def test_a_port_at_which_nobody_listens_is_told_in_about_a_second(clock: FakeClock) -> None:
+    """The machine has answered: only a server that is just starting is worth a wait."""
+    address = f"127.0.0.1:{free_port()}"
+    connection = Connection(address, _passing_timing(clock))
+
+    with pytest.raises(BatonConnectionError, match=rf"no Baton server at {address} \(.*refused.*baton serve"):
+        await connection.unary(connection.sessions.GetSession, session_pb2.GetSessionRequest(key="x"))
+    await connection.close()
+
+    assert clock.time == pytest.approx(1.0)
+
+
+async def test_a_server_that_has_answered_is_waited_for_though_it_refuses(
+    server: ScriptedServer, clock: FakeClock
+) -> None:
+    """It may be starting again: a run that goes on, or begins, is none the wiser."""
+    long = asyncio.Event()
+
+    async def sleep(seconds: float) -> None:
+        await _passing(clock)(seconds)
+        if clock.time > 2 * CONNECT_S:
+            long.set()
+
+    connection = Connection(server.address, replace(_passing_timing(clock), sleep=sleep))
+    request = session_pb2.GetSessionRequest(key="x")
+    server.sessions.answers["GetSession"] = lambda _: session_pb2.GetSessionResponse()
+    await connection.unary(connection.sessions.GetSession, request)
+    await server.stop()
+
+    waiting = asyncio.ensure_future(connection.unary(connection.sessions.GetSession, request))
+    await soon(long.wait())
+    assert not waiting.done()
+
+    waiting.cancel()
+    await connection.close()
+
+
+def _passing_timing(clock: FakeClock, connect_s: float = CONNECT_S) -> Timing:
+    return Timing(sleep=_passing(clock), now=lambda: clock.time, uniform=clock.uniform, connect_s=connect_s)
 
 
 def _passing(clock: FakeClock) -> Callable[[float], Awaitable[None]]:

@@ -109,7 +109,8 @@ class Run:
         addresses = [proxy.address for proxy in house.callers]
         channels = [await stack.enter_async_context(channel_to(address)) for address in addresses]
         for address in addresses:
-            connection_for(address, Timing(max_delay_s=0.5, connect_s=FULL_LENGTH_S))  # the clients find these
+            timing = Timing(max_delay_s=0.5, connect_s=FULL_LENGTH_S, refused_s=FULL_LENGTH_S)
+            connection_for(address, timing)  # the clients find these
         for number in range(self._plan.sessions):
             which = number // 2 % len(addresses)
             self._callers.append(Caller(number, addresses[which], channels[which], seed, self.progress))

@@ -58,7 +58,8 @@ async def work(place: Place, ready: Callable[[str], None]) -> None:
     logging.basicConfig(level=logging.DEBUG, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     for noisy in ("asyncio", "grpc", "grpc._cython.cygrpc"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
-    connection_for(place.address, Timing(max_delay_s=0.5, connect_s=600.0))  # the worker finds this one
+    timing = Timing(max_delay_s=0.5, connect_s=600.0, refused_s=600.0)
+    connection_for(place.address, timing)  # the worker finds this one
     with Journal(place.journal) as journal:
         worker = Worker(place.address, max_concurrency=CONCURRENCY, journal=place.kept or None)
         host(worker, Bodies(place.name, journal, place.claims, random.Random(place.seed)))

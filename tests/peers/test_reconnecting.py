@@ -74,12 +74,13 @@ async def test_a_worker_may_be_started_before_its_server(empty_stage: Stage, cap
     await close_connections()
 
 
-async def test_a_run_without_a_server_fails_soon_and_says_what_to_do() -> None:
+@pytest.mark.parametrize("timing", [Timing(connect_s=0.1), Timing(refused_s=0.5)], ids=["no answer", "refused"])
+async def test_a_run_without_a_server_fails_soon_and_says_what_to_do(timing: Timing) -> None:
     """With the address, although functions of its own wait to be registered there."""
     address = f"127.0.0.1:{free_port()}"
     agent: Agent[None] = Agent(name="Assistant", tools=[Course().tool])
     async with default(address):
-        connection_for(address, Timing(connect_s=0.1))
+        connection_for(address, timing)
 
         with pytest.raises(BatonConnectionError, match=rf"no Baton server at {address}.*BATON_ADDRESS"):
             await soon(Runner.run(agent, "Hi"))

@@ -58,8 +58,8 @@ class Options:
 class Attachment:
     """Serves handlers over HandlerService.Connect. One per event loop; `start` it, `stop` it.
 
-    Reconnects for ever, except after a status of TERMINAL_STREAM_CODES: then `failure` says why. `server`: how logs
-    call it.
+    Reconnects for ever, except after a status of TERMINAL_STREAM_CODES: then `failure` says why. `trouble`: why there
+    is no stream at the moment; empty: there is one, or it is the first try. `server`: how logs call it.
 
     There is one stream, but for a moment when the server asks to attach anew: then the old one is spoken on until the
     new one is welcomed. What the new one's Hello did not name must not begin any more, so that from then on calls of
@@ -110,6 +110,7 @@ class Attachment:
         self.closed = asyncio.Event()
         self.failure: AgentsException | None = None
         self.given_up = 0
+        self.trouble = ""
         self._dispatch: Mapping[str, Callable[[Link, Any], None]] = {
             "welcome": self._welcome,
             "registered": lambda _link, registered: self._judge(registered.handlers),
@@ -259,7 +260,8 @@ class Attachment:
         if self._link is not None:
             _log.debug("no new stream at %s yet (%s); the old one goes on", self._server, ending.cut or failed)
             return False
-        self._log_break(ending.cut or (why_broken(failed) if failed else "the server ended it"))
+        self.trouble = ending.cut or (why_broken(failed) if failed else "the server ended it")
+        self._log_break(self.trouble)
         return False
 
     def _log_attached(self, quietly: bool) -> None:
@@ -324,7 +326,7 @@ class Attachment:
             self._journal.token(welcome.resume_token)
         self._calls.max_result_bytes = welcome.max_result_bytes or self._calls.max_result_bytes
         self._backoff.reset()
-        self._breaks = 0
+        self._breaks, self.trouble = 0, ""
         self._judge(welcome.handlers)
         self._register_missing(welcome.handlers)
         self._calls.obey(welcome.attempts)

@@ -40,7 +40,7 @@ RETIRE_S = 5.0
 """How long an attachment that no run uses any more may take to finish what it holds."""
 
 Spawn = Callable[[Coroutine[Any, Any, None]], object]
-Contact = Callable[[Awaitable[None]], Awaitable[None]]
+Contact = Callable[[Awaitable[None], Callable[[], str]], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,7 +128,7 @@ class Host:
             # In no run's context variables: the stream outlives the run that happens to begin it.
             group.attachment.start(contextvars.Context())
             specs = [spec for one in brought for spec in lane.specs(one)]
-            await self._contact(group.attachment.register(specs))
+            await self._contact(group.attachment.register(specs), lambda: group.attachment.trouble)
             yield hosted
         finally:
             lane.leave(brought)

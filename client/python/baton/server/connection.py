@@ -13,7 +13,7 @@ import grpc
 from baton.address import resolve_address
 from baton.errors import BatonConnectionError
 from baton.hosting.own import Host
-from baton.reasons import error_from_rpc
+from baton.reasons import error_from_rpc, why_broken
 from baton.transport.channels import Channels, WorkerDoor
 from baton.transport.retry import Backoff, Timing, is_break
 from baton.v1 import agent_pb2_grpc, handler_pb2_grpc, runner_pb2_grpc, session_pb2_grpc
@@ -130,18 +130,31 @@ class Connection:
             raise error_from_rpc(failed, doing) from failed
         self.lost()
         self._give_up(began, timeout, failed)
-        if backoff.failures == REPORT_AFTER:
+        if backoff.failures == REPORT_AFTER and self._contacted:
             _log.warning("%s at %s: %s; trying again until it answers", doing, self.address, failed.details())
-        left = None if self._contacted else self.timing.connect_s - (self.timing.now() - began)
+        patience = self.timing.first_contact_s(_words(failed))
+        left = None if self._contacted else patience - (self.timing.now() - began)
         await backoff.wait(left)
 
-    async def first_contact(self, attempt: Awaitable[None]) -> None:
-        """Wait for what shows that a server is there; for `timing.connect_s` at most if none was seen so far."""
+    async def first_contact(self, attempt: Awaitable[None], trouble: Callable[[], str]) -> None:
+        """Wait for what shows that a server is there; not for long if none was seen so far.
+
+        `trouble`: says why the last try failed; empty: none has.
+        """
+        waiting = asyncio.ensure_future(attempt)
+        waited, patience = 0.0, min(self.timing.refused_s, self.timing.connect_s)
         try:
-            async with asyncio.timeout(None if self._contacted else self.timing.connect_s):
-                await attempt
-        except TimeoutError:
-            raise self._absent("it does not answer") from None
+            while True:
+                left = None if self._contacted else patience - waited
+                await asyncio.wait({waiting}, timeout=left)
+                if waiting.done():
+                    break
+                waited, patience = patience, self.timing.first_contact_s(trouble())
+                if patience <= waited:
+                    raise self._absent(trouble() or "it does not answer")
+        finally:
+            waiting.cancel()
+        await waiting
         self.contacted()
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
@@ -169,8 +182,8 @@ class Connection:
 
     def _give_up(self, began: float, timeout: float | None, failed: grpc.aio.AioRpcError) -> None:
         waited = self.timing.now() - began
-        if not self._contacted and waited >= self.timing.connect_s:
-            raise self._absent(failed.details() or failed.code().name) from None
+        if not self._contacted and waited >= self.timing.first_contact_s(_words(failed)):
+            raise self._absent(why_broken(failed)) from None
         if timeout is not None and waited >= timeout:
             raise error_from_rpc(failed, f"no answer within {timeout:g} s") from failed
 
@@ -179,6 +192,10 @@ class Connection:
             f"no Baton server at {self.address} ({why}). Start one (baton serve), or say where it is: "
             "BATON_ADDRESS, --address of a command, or baton.set_default_address"
         )
+
+
+def _words(failed: grpc.aio.AioRpcError) -> str:
+    return failed.details() or failed.code().name
 
 
 class _OfLoop:

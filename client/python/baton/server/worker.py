@@ -125,6 +125,11 @@ class Worker:
         """Calls that it has and whose results the server does not have yet."""
         return self._attachment.held if self._attachment is not None else 0
 
+    @property
+    def trouble(self) -> str:
+        """Why it is not attached at the moment, as far as that is known; empty: it is, or was not told to yet."""
+        return self._attachment.trouble if self._attachment is not None else ""
+
     @overload
     def function(self, function: Function, /) -> FunctionTool: ...
 

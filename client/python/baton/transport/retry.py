@@ -44,19 +44,28 @@ TERMINAL_STREAM_CODES = frozenset(
 CONNECT_S = 10.0
 """How long the very first contact may take. Once a server has answered, it is waited for for ever."""
 
+REFUSED_S = 1.0
+"""The same where the connection is refused: the machine is there, and nobody listens."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timing:
     """What tells time and chance, where a test brings its own; and how patient a connection is, in seconds.
 
-    `connect_s`: as CONNECT_S; `max_delay_s`: as MAX_DELAY_S, the longest wait between two tries.
+    `connect_s`, `refused_s`: as CONNECT_S and REFUSED_S, of which the shorter holds where it is refused. `max_delay_s`:
+    as MAX_DELAY_S, the longest wait between two tries.
     """
 
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     now: Callable[[], float] = time.monotonic
     uniform: Callable[[float, float], float] = random.uniform
     connect_s: float = CONNECT_S
+    refused_s: float = REFUSED_S
     max_delay_s: float = MAX_DELAY_S
+
+    def first_contact_s(self, why: str) -> float:
+        """Say how long the very first contact may take. `why` it failed last, in gRPC's words; empty: it did not."""
+        return min(self.refused_s, self.connect_s) if "refused" in why.lower() else self.connect_s
 
 
 class Backoff:

@@ -95,7 +95,7 @@ async def hosted(tools: Sequence[FunctionTool], session: session_pb2.Session | N
     worker = Worker(scopes=(scope,))
     for tool in tools:
         worker.add(_executed(tool))
-    await connection_for().first_contact(worker.start())
+    await connection_for().first_contact(worker.start(), lambda: worker.trouble)
     try:
         scopes = (scope, *(other for other in others if other != scope))
         yield Hosting(scopes=scopes, names=frozenset(tool.name for tool in tools), worker=worker)
