@@ -171,7 +171,9 @@ def build(settings: Settings, store: Store, model: Model | None = None, clock: C
     registry = Registry()
     hooks = Hooks(runtime, registry)
     driver = Driver(runtime, runtime.observer, hooks)
-    dispatcher = driver.dispatcher = Dispatcher(runtime, registry, driver.feed, driver.eased, driver.where_is)
+    dispatcher = driver.dispatcher = Dispatcher(
+        runtime, registry, driver.feed, driver.eased, driver.where_is, driver.usage_of
+    )
     engine = driver.engine = EmbeddedEngine(store, clock, driver.advance)
     workers = Workers(runtime, registry, dispatcher, hooks)
     desk = Desk(workers=workers, dispatcher=dispatcher, hooks=hooks)

@@ -5,9 +5,10 @@ from dataclasses import replace
 
 import pytest
 
-from baton.v1 import error_pb2, event_pb2, handler_pb2
+from baton.v1 import error_pb2, event_pb2, handler_pb2, item_pb2
 from baton_server.core.errors import Failure, Reason
 from baton_server.core.events import HookKind
+from baton_server.core.items import Usage
 from baton_server.ports.frames import (
     Ack,
     Ask,
@@ -97,6 +98,17 @@ def test_a_call_has_the_key_of_its_fields_and_no_deadline_unless_it_has_one() ->
 
     assert call.idempotency_key == "idem_1"
     assert not call.HasField("deadline")
+
+
+def test_calls_and_hooks_come_with_what_their_turn_has_used() -> None:
+    """A call without it where that is not known."""
+    used = {"requests": 2, "input_tokens": 14, "cached_input_tokens": 1, "output_tokens": 6, "total_tokens": 20}
+
+    call = read(frames.call_frame(replace(DELIVER, usage=Usage(**used)))).call
+    batch = read(frames.ask_frame(replace(ASK, usage=Usage(**used)))).hook_batch
+
+    assert call.usage == batch.usage == item_pb2.Usage(**used)
+    assert not read(frames.call_frame(DELIVER)).call.HasField("usage")
 
 
 def test_a_hook_is_asked_with_its_moment() -> None:

@@ -12,6 +12,7 @@ from typing import Protocol
 
 from baton_server.core.errors import Failure
 from baton_server.core.events import HookKind
+from baton_server.core.items import Usage
 from baton_server.ports.store import CallRow
 
 
@@ -61,12 +62,13 @@ class CancelOutcome(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deliver:
     """A function to execute. `scope` and `version`: of the handler that was found. `deadline`: when it times out, if
-    it is acked now; None: never."""
+    it is acked now; None: never. `usage`: of its turn so far; None: not known."""
 
     call: CallRow
     scope: str
     version: str = ""
     deadline: float | None = None
+    usage: Usage | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +85,10 @@ class Question:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ask:
-    """Hooks that one moment asks of one worker: `baton.v1.HookBatch`. `round` 0: before the first."""
+    """Hooks that one moment asks of one worker: `baton.v1.HookBatch`. `round` 0: before the first.
+
+    `usage`: of the turn so far.
+    """
 
     batch_id: str
     session_id: str
@@ -91,6 +96,7 @@ class Ask:
     agent: str
     round: int
     questions: tuple[Question, ...]
+    usage: Usage = field(default_factory=Usage)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

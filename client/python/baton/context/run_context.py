@@ -18,9 +18,9 @@ TContext = TypeVar("TContext")
 class RunContextWrapper(Generic[TContext]):
     """A run, as the Agents SDK shows it to functions and in results.
 
-    `context` is what `Runner.run(context=…)` was given; it never leaves this process. `usage` is the run's where a
-    result carries it; a function or a hook is not told how much it is so far, and has none. Calls are named by either
-    id: the model's, as items carry it, or Baton's.
+    `context` is what `Runner.run(context=…)` was given; it never leaves this process. `usage` is the run's, nested runs
+    included: in a result all of it, in a function or a hook what it was when that was called, without the entries of
+    each reply. Calls are named by either id: the model's, as items carry it, or Baton's.
     """
 
     context: TContext

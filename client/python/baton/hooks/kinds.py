@@ -13,6 +13,7 @@ from baton.context.call_context import deadline_of
 from baton.hooks import HookData, reading, writing
 from baton.hooks.data import Moment
 from baton.hooks.reading import Facts, Payload
+from baton.items.usage import usage_from_pb
 from baton.v1 import agent_pb2, event_pb2, handler_pb2
 
 
@@ -37,6 +38,7 @@ def facts_of(batch: handler_pb2.HookBatch, hook: handler_pb2.Hook) -> dict[str, 
         "round": batch.round,
         "deadline": deadline_of(hook),
         "context": None,
+        "usage": usage_from_pb(batch.usage),
     }
 
 

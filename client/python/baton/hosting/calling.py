@@ -11,6 +11,7 @@ from typing import Any
 
 from baton.context.call_context import RunContext, deadline_of
 from baton.hosting.reports import Reports
+from baton.items.usage import usage_from_pb
 from baton.v1 import event_pb2, handler_pb2
 
 
@@ -45,6 +46,7 @@ def context_of(call: handler_pb2.Call, context: Any, line: CallLine) -> RunConte
         idempotency_key=call.idempotency_key,
         may_have_run=call.may_have_run,
         context=context,
+        usage=usage_from_pb(call.usage),
         deadline=deadline_of(call),
         line=line,
     )

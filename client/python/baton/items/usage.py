@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from baton.v1 import item_pb2, runner_pb2
+from baton.v1 import event_pb2, item_pb2, runner_pb2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +45,37 @@ class Usage:
     input_tokens_details: InputTokensDetails = field(default_factory=InputTokensDetails)
     output_tokens_details: OutputTokensDetails = field(default_factory=OutputTokensDetails)
     request_usage_entries: tuple[RequestUsage, ...] = ()
+
+
+class RunningUsage:
+    """What a run has used so far, as its events tell. What runs use that are nested in nested ones is told at rest."""
+
+    def __init__(self) -> None:
+        self._parts: list[item_pb2.Usage] = []
+        self._rounds: list[runner_pb2.RoundUsage] = []
+        self._until = 0
+
+    def begin(self, earlier: Iterable[item_pb2.Usage], until: int) -> None:
+        """Take what was used before. `until`: the last event that is counted in it."""
+        self._parts, self._until = list(earlier), until
+
+    def take(self, event: event_pb2.Event) -> None:
+        """Take an event of the run itself."""
+        if event.sequence <= self._until:
+            return
+        match event.WhichOneof("event"):
+            case "round_completed":
+                done = event.round_completed
+                self._parts.append(done.usage)
+                self._rounds.append(runner_pb2.RoundUsage(round=event.round, model=done.model, usage=done.usage))
+            case "nested_run_closed":
+                self._parts.append(event.nested_run_closed.usage)
+            case _:
+                pass
+
+    def so_far(self) -> Usage:
+        """Sum it up."""
+        return usage_from_pb(usage_sum(self._parts), self._rounds)
 
 
 def usage_from_pb(usage: item_pb2.Usage, rounds: Iterable[runner_pb2.RoundUsage] = ()) -> Usage:

@@ -64,7 +64,10 @@ class NewTurn:
 
 @dataclass(slots=True, kw_only=True)
 class OldTurn:
-    """A turn that is there. `sequence`: the last event of it that was seen; `seen`: its items; `agent`: who goes on."""
+    """A turn that is there. `sequence`: the last event of it that was seen; `seen`: its items; `agent`: who goes on.
+
+    `used`: what it had used by its event number `used_until`.
+    """
 
     connection: Connection
     turn: Turn
@@ -73,6 +76,8 @@ class OldTurn:
     seen: Sequence[item_pb2.Item] = ()
     earlier: Sequence[runner_pb2.RunResponse] = ()
     given: Sequence[Any] = ()
+    used: item_pb2.Usage = field(default_factory=item_pb2.Usage)
+    used_until: int = 0
     request: runner_pb2.RunRequest | None = field(default=None, init=False)
 
     async def rest(self) -> runner_pb2.RunResponse:
@@ -140,6 +145,8 @@ async def begin(connection: Connection, plan: Plan, hosted: Hosted) -> Course:
         seen=now.new_items,
         earlier=earlier,
         given=given,
+        used=now.turn.usage,
+        used_until=now.turn.last_sequence,
     )
 
 

@@ -12,7 +12,7 @@ from baton.errors import UserError
 from baton.hosting.own import Hosted
 from baton.items.model_response import ModelResponse
 from baton.items.run_items import RunItem, ToolApprovalItem
-from baton.items.usage import Usage
+from baton.items.usage import RunningUsage, Usage
 from baton.runs.course import Course, OldTurn, begin
 from baton.runs.guardrail_results import GuardrailResults, TellsGuardrails
 from baton.runs.outcome import Making, Outcome
@@ -52,6 +52,7 @@ class RunResultStreaming(TellsGuardrails):
         self._making = Making(plan)
         self._fragments = Fragments()
         self._held: list[RunItem] = []
+        self._used = RunningUsage()
         self._course: Course | None = None
         self._response = runner_pb2.RunResponse()
         self._result: RunResult | None = None
@@ -98,12 +99,14 @@ class RunResultStreaming(TellsGuardrails):
 
     @property
     def context_wrapper(self) -> RunContextWrapper[Any]:
-        """Usage, the application's context, decisions. The usage is empty before the run rests."""
-        return self._outcome.context_wrapper if self._outcome is not None else RunContextWrapper(self._plan.context)
+        """Usage so far, the application's context, decisions."""
+        if self._outcome is not None:
+            return self._outcome.context_wrapper
+        return RunContextWrapper(self._plan.context, self._used.so_far())
 
     @property
     def usage(self) -> Usage:
-        """Requests and tokens of the run; nothing before it rests."""
+        """Requests and tokens of the run so far."""
         return self.context_wrapper.usage
 
     @property
@@ -213,8 +216,12 @@ class RunResultStreaming(TellsGuardrails):
     async def _until_rest(self, course: Course, hosted: Hosted) -> None:
         if self._plan.state is not None:
             self._making.begin(course, course.seen if isinstance(course, OldTurn) else ())
+        earlier = [response.turn.usage for response in course.earlier]
         if isinstance(course, OldTurn):
+            self._used.begin([*earlier, course.used], course.used_until)
             await self._agent_goes_on(course.agent)
+        else:
+            self._used.begin(earlier, 0)
         backoff = Backoff(self._connection.timing)
         position = course.sequence
         for _ in range(MAX_SERVED_RESTS):
@@ -266,6 +273,7 @@ class RunResultStreaming(TellsGuardrails):
 
     async def _take_event(self, event: event_pb2.Event) -> None:
         self.current_turn = max(self.current_turn, event.round)
+        self._used.take(event)
         await self._tell_held(event)
         match event.WhichOneof("event"):
             case "agent_changed":

@@ -1000,6 +1000,7 @@ class Call(_message.Message):
     IDEMPOTENCY_KEY_FIELD_NUMBER: _builtins.int
     MAY_HAVE_RUN_FIELD_NUMBER: _builtins.int
     SCOPE_FIELD_NUMBER: _builtins.int
+    USAGE_FIELD_NUMBER: _builtins.int
     call_id: _builtins.str
     """Opaque, unique in the tenant."""
     attempt: _builtins.int
@@ -1032,6 +1033,12 @@ class Call(_message.Message):
     def deadline(self) -> _timestamp_pb2.Timestamp:
         """When the function times out, if it is acked now. Absent: never."""
 
+    @_builtins.property
+    def usage(self) -> _item_pb2.Usage:
+        """What the turn has used so far, nested runs included. Absent: the server, which was
+        restarted, does not know at the moment.
+        """
+
     def __init__(
         self,
         *,
@@ -1048,10 +1055,11 @@ class Call(_message.Message):
         idempotency_key: _builtins.str = ...,
         may_have_run: _builtins.bool = ...,
         scope: _builtins.str = ...,
+        usage: _item_pb2.Usage | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["deadline", b"deadline"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["deadline", b"deadline", "usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["agent", b"agent", "arguments_json", b"arguments_json", "attempt", b"attempt", "call_id", b"call_id", "deadline", b"deadline", "idempotency_key", b"idempotency_key", "may_have_run", b"may_have_run", "name", b"name", "scope", b"scope", "session_id", b"session_id", "traceparent", b"traceparent", "turn_id", b"turn_id", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["agent", b"agent", "arguments_json", b"arguments_json", "attempt", b"attempt", "call_id", b"call_id", "deadline", b"deadline", "idempotency_key", b"idempotency_key", "may_have_run", b"may_have_run", "name", b"name", "scope", b"scope", "session_id", b"session_id", "traceparent", b"traceparent", "turn_id", b"turn_id", "usage", b"usage", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1400,6 +1408,7 @@ class HookBatch(_message.Message):
     TRACEPARENT_FIELD_NUMBER: _builtins.int
     HOOKS_FIELD_NUMBER: _builtins.int
     SHARED_PAYLOAD_JSON_FIELD_NUMBER: _builtins.int
+    USAGE_FIELD_NUMBER: _builtins.int
     batch_id: _builtins.str
     """Opaque, unique in the stream."""
     session_id: _builtins.str
@@ -1420,6 +1429,10 @@ class HookBatch(_message.Message):
     def hooks(self) -> _containers.RepeatedCompositeFieldContainer[Global___Hook]:
         """At least one. In any order, at once."""
 
+    @_builtins.property
+    def usage(self) -> _item_pb2.Usage:
+        """What the turn has used so far, nested runs included."""
+
     def __init__(
         self,
         *,
@@ -1431,10 +1444,11 @@ class HookBatch(_message.Message):
         traceparent: _builtins.str = ...,
         hooks: _abc.Iterable[Global___Hook] | None = ...,
         shared_payload_json: _builtins.str = ...,
+        usage: _item_pb2.Usage | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["agent", b"agent", "batch_id", b"batch_id", "hooks", b"hooks", "round", b"round", "session_id", b"session_id", "shared_payload_json", b"shared_payload_json", "traceparent", b"traceparent", "turn_id", b"turn_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["agent", b"agent", "batch_id", b"batch_id", "hooks", b"hooks", "round", b"round", "session_id", b"session_id", "shared_payload_json", b"shared_payload_json", "traceparent", b"traceparent", "turn_id", b"turn_id", "usage", b"usage"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -31,9 +31,12 @@ from baton_server.app.calls.returns import Returns
 from baton_server.app.calls.waiting import WaitingCall, WaitingCalls
 from baton_server.app.calls.worker import Reservation, Worker
 from baton_server.app.runtime import Runtime
+from baton_server.core.items import Usage
 from baton_server.ports.store import KEPT_BACK, Batch, CallRow, CallState, Conflict, Page, StoreUnavailable
 
 log = structlog.get_logger(__name__)
+
+UsageOf = Callable[[str], Usage | None]
 
 AT_ONCE = 256
 """Calls leased by one commit, so that a backlog does not hold the writer for long."""
@@ -53,12 +56,14 @@ class Dispatcher:
         feed: Feed,
         eased: Callable[[], None],
         where_is: WhereIs = lambda _turn_id, _call_id: ((), 0),
+        usage_of: UsageOf = lambda _turn_id: None,
     ) -> None:
         """Make it.
 
         `eased`: called whenever fewer calls may be held than before. `where_is`: a call was made; round 0: not known.
+        `usage_of`: a turn so far; None: not known.
         """
-        self._runtime, self._registry, self.eased = runtime, registry, eased
+        self._runtime, self._registry, self.eased, self._usage_of = runtime, registry, eased, usage_of
         self._waiting = WaitingCalls()
         self._matched: list[tuple[WaitingCall, Reservation]] = []
         self._leasing = False
@@ -268,6 +273,7 @@ class Dispatcher:
                 scope=reservation.scope,
                 version=reservation.handler.version,
                 deadline=self._clocks.deadline(call),
+                usage=self._usage_of(call.turn_id),
             )
             waited_s = 0.0 if since is None else max(0.0, self._runtime.clock.wall() - since)
             self._runtime.observer.delivered(call.name, call.attempt, waited_s)

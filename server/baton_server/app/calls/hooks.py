@@ -312,6 +312,7 @@ class Hooks:
                 agent=occasion.agent,
                 round=occasion.round,
                 questions=tuple(questions),
+                usage=occasion.usage,
             )
         )
 

@@ -9,6 +9,7 @@ from baton_server.app.calls.frames import Question
 from baton_server.app.calls.worker import Worker
 from baton_server.core.errors import Failure
 from baton_server.core.events import HookKind
+from baton_server.core.items import Usage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,6 +17,7 @@ class Occasion:
     """Whose moment it is. `scopes` in the order in which names are looked up, the empty one last.
 
     `unserved_grace_s`: how long a name may be unserved before that is the answer. `round` 0: before the first.
+    `usage`: of the turn so far.
     """
 
     session_id: str
@@ -24,6 +26,7 @@ class Occasion:
     round: int
     scopes: tuple[str, ...]
     unserved_grace_s: float
+    usage: Usage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,7 +30,7 @@ from baton_server.core.commands import CallModel, CheckEffect, StopCalls
 from baton_server.core.events import TERMINAL, CancelMode, TurnStatus
 from baton_server.core.hooks.question import Question
 from baton_server.core.inputs import GraceOver, Input
-from baton_server.core.items import Settlement
+from baton_server.core.items import Settlement, Usage
 from baton_server.core.state import TurnState
 from baton_server.ports.bus import Part
 from baton_server.ports.engine import Engine
@@ -120,6 +120,11 @@ class Driver:
         call = None if state is None else state.calls.get(call_id)
         run = None if state is None or call is None else state.runs.get(call.run_path)
         return ((), 0) if run is None else (run.path, run.rounds)
+
+    def usage_of(self, turn_id: str) -> Usage | None:
+        """Say what a turn that is driven here has used so far; None: it is not."""
+        driven = self._turns.get(turn_id)
+        return None if driven is None or driven.state is None else driven.state.usage
 
     def resets(self, session_id: str, turn_id: str) -> list[Part]:
         """Make the resets that a newcomer needs for what is being written; empty turn_id: all turns."""

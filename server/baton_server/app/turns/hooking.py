@@ -182,6 +182,7 @@ def _occasion(state: TurnState, round_number: int, agent: str) -> Occasion:
         round=round_number,
         scopes=config.lookup,
         unserved_grace_s=DEFAULT_UNSERVED_GRACE_S if said is None else said,
+        usage=state.usage,
     )
 
 

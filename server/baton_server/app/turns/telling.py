@@ -86,6 +86,7 @@ class Telling:
             round=whose.round,
             scopes=config.lookup,
             unserved_grace_s=0,
+            usage=state.usage,
         )
         self._hooks.tell(occasion, [self._notification(one, payload) for one in wanted])
 

@@ -14,6 +14,7 @@ from baton_server.core.errors import Failure
 from baton_server.ports.frames import Ack, Ask, Deliver, Extended, HeldVerdict, Leave, Question, Stop
 from baton_server.wire.errors import write_failure
 from baton_server.wire.frames.results import RESULT_BYTES
+from baton_server.wire.items import write_usage
 from baton_server.wire.names import CANCEL_REASONS, HELD_VERDICTS, HOOK_KINDS, RESULT_VERDICTS
 from baton_server.wire.times import write_duration, write_time
 
@@ -82,6 +83,7 @@ def call_frame(deliver: Deliver) -> bytes:
         idempotency_key=row.key,
         may_have_run=row.may_have_run,
         scope=deliver.scope,
+        usage=None if deliver.usage is None else write_usage(deliver.usage),
     )
     return _bytes(handler_pb2.ConnectResponse(call=call))
 
@@ -98,6 +100,7 @@ def ask_frame(ask: Ask) -> bytes:
         round=ask.round,
         hooks=[_hook(one, EMPTY_PAYLOAD if shared else one.payload_json) for one in ask.questions],
         shared_payload_json=payloads.pop() if shared else "",
+        usage=write_usage(ask.usage),
     )
     return _bytes(handler_pb2.ConnectResponse(hook_batch=batch))
 
