@@ -10,6 +10,7 @@ from typing import Any
 
 from baton.errors import BatonProtocolError, UserError
 from baton.hosting.own import Hosted
+from baton.own_words import in_own_words
 from baton.reasons import error_from_pb
 from baton.runs.plan import Plan
 from baton.runs.run_state import RunState
@@ -30,21 +31,23 @@ Messages = AsyncIterator[runner_pb2.RunStreamedResponse]
 class NewTurn:
     """A turn that a request makes. `earlier`: turns that it goes on from, as they ended. `turn` None: not known yet.
 
-    `given`: what the first of them began with.
+    `given`: what the first of them began with. `agents`: names of the request's, in its order.
     """
 
     connection: Connection
     request: runner_pb2.RunRequest
     earlier: Sequence[runner_pb2.RunResponse] = ()
     given: Sequence[Any] = ()
+    agents: Sequence[str] = ()
     turn: Turn | None = None
     sequence: int = 0
 
     async def rest(self) -> runner_pb2.RunResponse:
         """Wait until it rests."""
-        return await self.connection.unary(self.connection.runner.Run, self.request, None)
+        with in_own_words(self.agents):
+            return await self.connection.unary(self.connection.runner.Run, self.request, None)
 
-    def messages(self, after_sequence: int) -> Messages:
+    async def messages(self, after_sequence: int) -> Messages:
         """Tell what happens in it until it rests: `started` first, `result` last."""
         request = streamed_request(self.request)
         request.root_only = True
@@ -53,13 +56,16 @@ class NewTurn:
             request.after_sequence = position
             return self.connection.runner.RunStreamed(request)
 
-        return follow(
+        told: Messages = follow(
             self.connection,
             open_stream,
             "RunStreamed",
             after_sequence=after_sequence,
             is_last=lambda message: message.HasField("result"),
         )
+        with in_own_words(self.agents):
+            async for message in told:
+                yield message
 
 
 @dataclass(slots=True, kw_only=True)
@@ -124,7 +130,7 @@ Course = NewTurn | OldTurn
 async def begin(connection: Connection, plan: Plan, hosted: Hosted) -> Course:
     """Say how a run proceeds; of one that is resumed, send first what its state holds."""
     if plan.state is None:
-        return NewTurn(connection=connection, request=plan.request(hosted))
+        return NewTurn(connection=connection, request=plan.request(hosted), agents=tuple(plan.agents))
     position = plan.state.position
     earlier = [await read_response(connection, position.session_id, turn_id) for turn_id in position.earlier]
     now = await read_response(connection, position.session_id, position.turn_id)
@@ -158,7 +164,8 @@ async def _send(connection: Connection, state: RunState[Any]) -> None:
         request = session_pb2.SubmitInputRequest(session_id=state.session_id, inputs=batch)
         digest = hashlib.sha256(request.SerializeToString(deterministic=True)).hexdigest()
         request.request_id = uuid.uuid5(uuid.NAMESPACE_OID, f"{state.position.request_id}/{digest}").hex
-        answer = await connection.unary(connection.sessions.SubmitInput, request)
+        with in_own_words():
+            answer = await connection.unary(connection.sessions.SubmitInput, request)
         for given, outcome in zip(batch, answer.outcomes, strict=False):
             if given.HasField("decision") and outcome.status == session_pb2.INPUT_STATUS_DISCARDED:
                 state.approvals.take_back(given.decision.call_id)

@@ -5,12 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from baton.checks import check_text
 from baton.errors import UserError
 from baton.hooks import RemoteHook
 from baton.hooks.refs import RefOf
 from baton.runs.session_store import store_use
 from baton.server.session import Session
 from baton.v1 import run_config_pb2
+
+MOST_ID = 256
+"""Characters of an id at the model's API (run_config.proto, ConversationHistory, ResponseHistory)."""
 
 MIXED = (
     "one run has one memory: a session cannot be combined with conversation_id, previous_response_id or "
@@ -65,6 +69,8 @@ def memory_of(
 
     Raises UserError for two memories at once, TypeError for what is none.
     """
+    for name, given in (("conversation_id", conversation_id), ("previous_response_id", previous_response_id)):
+        check_text(name, given, most=MOST_ID)
     chained = previous_response_id is not None or auto_previous_response_id
     if session is not None and (chained or conversation_id is not None):
         raise UserError(MIXED)

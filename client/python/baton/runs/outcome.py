@@ -24,6 +24,7 @@ from baton.hosting.own import Hosted
 from baton.items.model_response import ModelResponse
 from baton.items.run_items import Names, RunItem, ToolApprovalItem, ToolCallOutputItem
 from baton.items.usage import usage_from_pb, usage_sum
+from baton.own_words import reworded
 from baton.reasons import error_from_pb
 from baton.runs.course import Course
 from baton.runs.guardrail_results import GuardrailResults, Said, read_results, tell_tripped
@@ -265,7 +266,7 @@ def _failure(response: runner_pb2.RunResponse) -> AgentsException | None:
     if turn.status == event_pb2.TURN_STATUS_COMPLETED:
         return None
     if turn.status == event_pb2.TURN_STATUS_FAILED:
-        return error_from_pb(turn.error)
+        return reworded(error_from_pb(turn.error))
     if turn.status == event_pb2.TURN_STATUS_CANCELLED:
         return TurnCancelledError(f"the turn {turn.turn_id} was cancelled")
     return _rest(response)

@@ -10,6 +10,7 @@ from baton.errors import NotFoundError
 from baton.items.raw_items import write_items
 from baton.items.responses import RawItem, answered_by, call_of, model_call_ids, raw_item
 from baton.options import refusing_unknown
+from baton.own_words import OF_ADDED_ITEMS, in_own_words
 from baton.server.connection import Connection, connection_for
 from baton.server.content import complete_item, list_items
 from baton.server.session_settings import SessionSettings, read_session_settings
@@ -66,7 +67,8 @@ class Session:
             session_id=await self._made(connection),
             items_json=write_items(items),
         )
-        await connection.unary(connection.sessions.AddItems, request)
+        with in_own_words(names=OF_ADDED_ITEMS):
+            await connection.unary(connection.sessions.AddItems, request)
 
     async def pop_item(self) -> RawItem | None:
         """Take the newest item out of the history and return it; None: there is none.
