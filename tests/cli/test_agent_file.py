@@ -109,9 +109,21 @@ def test_json_is_read_as_json() -> None:
         ("name: a\nname: b", "'name' stands twice"),
         ('{"name": "a", "name": "b"}', "has the key 'name' twice"),
         ("name: a\n---\nname: b", "expected a single document"),
-        ("nam: a", 'has no field named "nam"'),
-        ("tools: 5", "tools"),
-        ("model_settings: {temperature: hot}", "hot at Agent.model_settings.temperature"),
+        ("nam: a", "it:1: nam is no field; did you mean 'name'?"),
+        ("name: a\nfoo_bar: 1", "it:2: foo_bar is no field; there are name, instructions, instructions_hook, "),
+        ("tools:\n- function:\n    parametersjson: {}", "it:3: tools[0].function.parametersjson is no field; did you"),
+        ("tools: 5", "it:1: tools must be a list, not 5"),
+        ("name: [a]", "it:1: name must be a text, not a list"),
+        ("tools:\n- null", "it:2: tools[0] must be a mapping of function, agent, hosted, tool_search, not nothing"),
+        ("handoffs: [billing]", "it:1: handoffs[0] must be a mapping of agent, tool_name, "),
+        ("tools:\n- function: {}\n  agent: {}", "it:3: tools[0].agent excludes 'function', which stands there too"),
+        ("keep_tool_choice: 'no'", "it:1: keep_tool_choice must be true or false, not 'no'"),
+        ("model_settings:\n  temperature: hot", "it:2: model_settings.temperature must be a number, not 'hot'"),
+        ("model_settings: {metadata: {a: 1}}", "it:1: model_settings.metadata.a must be a text, not 1"),
+        ("tools: [{function: {execution: {timeout: 5}}}]", 'execution.timeout must be a duration such as "5s", not 5'),
+        ("tools: [{function: {execution: {lost_worker: X}}}]", "must be one of LOST_WORKER_REDELIVER, LOST_WORKER_ASK"),
+        ('{\n\t"nmae": "a"\n}', "it: nmae is no field; did you mean 'name'?"),
+        ("name: a\n<<: {nmae: b}", "it: nmae is no field; did you mean 'name'?"),
         ("tools: [{function: {name: f, parameters_json: {default: .inf}}}]", "what JSON cannot say"),
         ("tools: &t [{function: {name: f, parameters_json: {x: *t}}}]", "what JSON cannot say"),
         ("a: &a [*a]", "what JSON cannot say"),
@@ -126,6 +138,16 @@ def test_what_is_no_agent_is_told_in_one_line(text: str, said: str) -> None:
 
     assert said in str(raised.value)
     assert "\n" not in str(raised.value)
+
+
+def test_every_wrong_field_has_a_line() -> None:
+    """In the order of the file, so that it is mended at once; of the first twenty."""
+    wrong = "".join(f"field{number}: 1\n" for number in range(30))
+
+    with pytest.raises(WrongAgentFile) as raised:
+        read_agent(f"name: 5\n{wrong}", "it")
+
+    assert [said.partition(" ")[0] for said in raised.value.args] == [f"it:{line}:" for line in range(1, 21)]
 
 
 def test_a_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:

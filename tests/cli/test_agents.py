@@ -101,12 +101,14 @@ async def test_a_file_that_the_server_refuses_is_told_field_by_field(tmp_path: P
     wrong = FILE.replace("get_weather", "get weather") + "model_settings: {temperature: 9}\n"
     async with House.opened(tmp_path) as house:
         ran = await house.baton("agents", "apply", file(tmp_path, wrong), code=1)
-        no_agent = await house.baton("agents", "apply", file(tmp_path, "nam: x"), code=2)
+        no_agent = await house.baton("agents", "apply", file(tmp_path, "nam: x\nmodle: y"), code=2)
 
         first, second = ran.err.splitlines()
         assert "reviewer.yaml: tools[0].function.name is 'get weather', must be" in first
         assert "reviewer.yaml: model_settings.temperature is 9.0, must be 0 to 2" in second
-        assert 'has no field named "nam"' in no_agent.err
+        first, second = no_agent.err.splitlines()
+        assert first.endswith("reviewer.yaml:1: nam is no field; did you mean 'name'?")
+        assert second.endswith("reviewer.yaml:2: modle is no field; did you mean 'model'?")
         assert [one async for one in house.client.list_agents()] == []
 
 

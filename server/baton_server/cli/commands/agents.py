@@ -119,7 +119,7 @@ def apply(
     try:
         wanted = read_agent(_stdin(), where) if file == STDIN else read_agent_file(Path(file))
     except WrongAgentFile as wrong:
-        fail(ExitCode.USAGE, str(wrong))
+        fail(ExitCode.USAGE, *wrong.args)
     applied = calling(address, lambda client: _apply(client, wanted, where, agent_id))
     if as_json:
         print_json(applied.revision)

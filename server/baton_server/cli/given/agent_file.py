@@ -7,7 +7,8 @@ nobody likes JSON inside of YAML.
 from __future__ import annotations
 
 import json
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterator, Mapping
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +16,18 @@ import yaml
 from google.protobuf.json_format import MessageToDict, ParseDict, ParseError
 
 from baton.v1 import agent_pb2
+from baton_server.cli.given.agent_fields import Fault, Steps, faults
 from baton_server.cli.show.texts import safe
+
+MOST_FAULTS = 20
+"""That are told of one file."""
 
 WIDTH = 1000
 """Columns after which a text is folded; nobody writes such lines, and folded ones are hard to compare."""
 
 
 class WrongAgentFile(Exception):
-    """The file holds no agent; the message says what is wrong and where."""
+    """The file holds no agent. `args`: what is wrong and where, a line for each."""
 
 
 # -- reading -------------------------------------------------------------------------------------
@@ -47,11 +52,39 @@ def read_agent(text: str, name: str) -> agent_pb2.Agent:
     if not isinstance(written, Mapping):
         raise WrongAgentFile(f"{name} holds {_kind(written)}; write an agent: name, instructions, tools")
     try:
-        return ParseDict(_texts(written), agent_pb2.Agent())
+        texts = _texts(written)
+        wrong = [f"{_place(name, text, fault.path)}: {fault.where} {fault.problem}" for fault in _faults(texts)]
+        if wrong:
+            raise WrongAgentFile(*wrong)
+        return ParseDict(texts, agent_pb2.Agent())
     except ParseError as error:
         raise WrongAgentFile(f"{name} is no agent (baton.v1.Agent): {_one_line(error)}") from None
     except (TypeError, ValueError, RecursionError) as error:  # of _texts: a value that JSON cannot say
         raise WrongAgentFile(f"{name} holds what JSON cannot say: {error}") from None
+
+
+def _faults(texts: dict[str, Any]) -> Iterator[Fault]:
+    return islice(faults(texts, agent_pb2.Agent.DESCRIPTOR), MOST_FAULTS)
+
+
+def _place(name: str, text: str, path: Steps) -> str:
+    """Say a file and the line of a path in it; the file alone where that cannot be found, as in JSON with tabs."""
+    try:
+        node = yaml.compose(text, _Loader)
+    except yaml.YAMLError:
+        return name
+    line = 0
+    for part in path:
+        if isinstance(node, yaml.MappingNode):
+            found = next(((key, value) for key, value in node.value if key.value == part), None)
+        elif isinstance(node, yaml.SequenceNode) and isinstance(part, int):
+            found = (node.value[part],) * 2
+        else:
+            found = None
+        if found is None:  # it came in by a merge
+            break
+        line, node = found[0].start_mark.line + 1, found[1]
+    return f"{name}:{line}" if line else name
 
 
 def _parsed(text: str, name: str) -> Any:

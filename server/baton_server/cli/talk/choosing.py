@@ -61,7 +61,7 @@ def given_agent(word: str | None) -> Given:
     try:
         return Given(inline=read_agent_file(path))
     except WrongAgentFile as error:
-        fail(ExitCode.USAGE, str(error))
+        fail(ExitCode.USAGE, *error.args)
 
 
 async def choose_agent(client: Client, given: Given, session: session_pb2.Session | None) -> Chosen:
