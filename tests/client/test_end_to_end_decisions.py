@@ -222,6 +222,43 @@ async def test_a_decision_that_was_taken_outlives_the_server(doomed: ServerProce
     assert (result.final_output, result.interruptions, sent) == ("Again.", [], ["Ann", "Ann"])
 
 
+async def test_a_decision_that_comes_too_late_is_told_though_the_run_is_over(serve: Serve) -> None:
+    """The contrary one is; the same one is as good as the first. After that the state gives what became of the run."""
+    agent, sent = sender()
+    async with serve(calls(ANN), say("Done.")):
+        paused = await Runner.run(agent, "Send it.")
+        states = [await RunState.from_json(agent, paused.to_state().to_json()) for _ in range(3)]
+        first, same, contrary = states
+        for state in (first, same):
+            state.approve(state.get_interruptions()[0])
+        contrary.reject(contrary.get_interruptions()[0])
+        await Runner.run(agent, first)
+
+        assert (await Runner.run(agent, same)).final_output == "Done."
+        with pytest.raises(baton.StateError, match=r"was approved before, .*that holds") as refused:
+            await Runner.run(agent, contrary)
+        assert refused.value.reason == "DECISION_CONFLICT"
+        assert (await Runner.run(agent, contrary)).final_output == "Done."
+        assert sent == ["Ann"]
+
+
+async def test_a_decision_about_a_call_that_has_its_result_is_told(serve: Serve) -> None:
+    """Somebody outside gave it; the run is over, and the function was not called."""
+    agent, sent = sender()
+    async with serve(calls(ANN), say("Done.")):
+        state = (await Runner.run(agent, "Send it.")).to_state()
+        (waiting,) = state.get_interruptions()
+        await baton.Client().settle(waiting.required_action, "by hand")
+        state.approve(waiting)
+
+        with pytest.raises(baton.CallLostError, match="was settled") as told:
+            await Runner.run(agent, state)
+
+        assert told.value.reason == "CALL_SETTLED"
+        assert (await Runner.run(agent, state)).final_output == "Done."
+        assert sent == []
+
+
 async def test_a_run_behind_a_paused_one_says_what_is_in_the_way(serve: Serve) -> None:
     """It is not begun later, behind the caller's back; once it is decided, the session goes on."""
     session = baton.Session("desk")

@@ -136,13 +136,14 @@ async def begin(connection: Connection, plan: Plan, hosted: Hosted) -> Course:
     now = await read_response(connection, position.session_id, position.turn_id)
     first = position.earlier[0] if position.earlier else position.turn_id
     given = () if plan.input else await read_input(connection, position.session_id, first)
+    # Of a turn that is over the decisions too: one that came too late, or against another, must not pass in silence.
+    inputs = plan.state.inputs(ended=now.turn.status in ENDED)
+    if now.turn.status == event_pb2.TURN_STATUS_COMPLETED and plan.state.pending_input:
+        raise UserError("the run has its final output, so that nothing can be added to it; begin another one")
+    await _send(connection, plan.state, inputs)
     if now.turn.status in (event_pb2.TURN_STATUS_FAILED, event_pb2.TURN_STATUS_CANCELLED):
         request = plan.continuing(plan.state)
         return NewTurn(connection=connection, request=request, earlier=[*earlier, now], given=given)
-    if now.turn.status == event_pb2.TURN_STATUS_COMPLETED and plan.state.pending_input:
-        raise UserError("the run has its final output, so that nothing can be added to it; begin another one")
-    if now.turn.status not in ENDED:
-        await _send(connection, plan.state)
     return OldTurn(
         connection=connection,
         turn=(position.session_id, position.turn_id),
@@ -156,9 +157,8 @@ async def begin(connection: Connection, plan: Plan, hosted: Hosted) -> Course:
     )
 
 
-async def _send(connection: Connection, state: RunState[Any]) -> None:
+async def _send(connection: Connection, state: RunState[Any], inputs: Sequence[session_pb2.Input]) -> None:
     """Send decisions and input. Raises what the server says of a decision that another one forestalled."""
-    inputs = state.inputs()
     for start in range(0, len(inputs), INPUTS_AT_ONCE):
         batch = inputs[start : start + INPUTS_AT_ONCE]
         request = session_pb2.SubmitInputRequest(session_id=state.session_id, inputs=batch)

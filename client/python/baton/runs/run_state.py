@@ -117,10 +117,10 @@ class RunState(Generic[TContext]):
         """Say nothing more after all."""
         self.pending_input.clear()
 
-    def inputs(self) -> list[session_pb2.Input]:
-        """Write what is to be sent: the decisions, then the input."""
+    def inputs(self, *, ended: bool = False) -> list[session_pb2.Input]:
+        """Write what is to be sent: the decisions, then the input. `ended`: the turn is over, and takes no input."""
         made = [session_pb2.Input(decision=one.to_pb()) for one in self.approvals.in_order(self.position.waiting)]
-        if self.pending_input:
+        if self.pending_input and not ended:
             made.append(session_pb2.Input(items_json=write_items(self.pending_input)))
         return made
 
