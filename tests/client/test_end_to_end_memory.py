@@ -116,7 +116,7 @@ async def test_what_a_run_begins_with_is_made_of_the_session_by_the_program(serv
         assert given[-1] == (["Hi"], asked)
         assert [item["content"] for item in served.model.input_of(1)] == ["In short:", "Sure?"]
         users = [item["content"] for item in await session.get_items() if item.get("role") == "user"]
-        assert sorted(users) == ["Hi", "In short:", "Sure?"]
+        assert users == ["Hi", "In short:", "Sure?"]
 
 
 async def test_only_the_newest_items_of_a_session_are_sent(serve: Serve) -> None:

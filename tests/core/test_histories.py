@@ -138,11 +138,41 @@ def test_input_that_a_merge_drops_leaves_the_history() -> None:
 def test_what_a_merge_brings_is_input() -> None:
     """It joins the history, once."""
     note = {"role": "system", "content": "Be brief."}
-    turn = merging(lambda history, new: [note, *history, *new])
+    turn = merging(lambda history, new: [*history, *new, note])
 
-    assert turn.sent()[0] == note
+    assert turn.sent()[-1] == note
     assert [json.loads(item.json) for item, in_history in turn.recorded() if in_history][-1] == note
     assert len(turn.sent()) == 4
+
+
+NOTE = {"role": "system", "content": "N"}
+
+
+@pytest.mark.parametrize(
+    ("merge", "kept"),
+    [
+        (lambda history, new: [NOTE, *history, *new], ["N", "a", "b"]),
+        (lambda history, new: [*history, new[0], NOTE, new[1]], ["a", "N", "b"]),
+        (lambda history, new: [*history, new[1], new[0]], ["b", "a"]),
+        (lambda history, new: [*history, new[1], NOTE], ["b", "N"]),
+        (lambda history, new: [*new, *history], ["a", "b"]),
+        (lambda history, new: [NOTE, *history], ["N"]),
+    ],
+    ids=["before", "between", "turned round", "one dropped", "before the history", "all dropped"],
+)
+def test_what_a_merge_made_of_the_input_is_kept_in_its_order(merge: Any, kept: list[str]) -> None:
+    """As the Agents SDK keeps it; and the model is sent each once, also behind a first reply."""
+    turn = Turn(history=(OLD, ANSWER), config=RunConfig(session_input=hook()))
+    turn.feed(Begun(items=(user_message("a"), user_message("b"))))
+    asked = turn.payload(HookKind.SESSION_INPUT)
+    answer = merge(asked["history"], asked["new_input"])
+    turn.answer(HookKind.SESSION_INPUT, {"input": answer})
+
+    assert turn.sent() == answer
+    assert contents(turn.kept()) == kept
+    turn.reply(hosted())
+    turn.steer("c")
+    assert contents(turn.sent()) == [*contents(answer), "web_search_call", "c"]
 
 
 def test_what_a_merge_says_twice_is_sent_twice_and_kept_once() -> None:

@@ -124,7 +124,9 @@ class TurnState(TurnFacts):
             case ItemAdded(item=item) | ItemDone(item=item):
                 self._record(run, item)
             case ItemsWithdrawn(item_ids=item_ids, reason=reason):
-                run.left_out.update(map(ids.number_of, item_ids))
+                numbers = frozenset(map(ids.number_of, item_ids))
+                run.left_out |= numbers
+                run.merged += self._moved(run, numbers) if reason is Withdrawal.MERGED else 0
                 if reason is Withdrawal.FILTERED:
                     run.unsaid.update(map(ids.number_of, item_ids))
             case RoundCompleted() as done:
@@ -359,7 +361,7 @@ class TurnState(TurnFacts):
         if body.kind is HookKind.SESSION_STORE:
             run.stored = max(run.stored, names.stored_up_to(body.hook_id))
         if body.kind is HookKind.SESSION_INPUT and body.answer_json:
-            run.merged = self.next_number + packing.brought(body.answer_json)
+            run.merged = self.next_number + packing.read_merge(body.answer_json).brought
         if body.kind in GUARDRAILS:
             self._judge(run, body)
         if body.kind is not HookKind.EFFECT_CHECK:
@@ -368,6 +370,12 @@ class TurnState(TurnFacts):
         for call_id, call in self.calls.items():
             if call.doubt is Doubt.CHECKED and self.check_of(call) == body.hook_id:
                 self._doubt(call_id, None)  # what follows from the answer is an event of its own
+
+    def _moved(self, run: Run, left_out: frozenset[int]) -> int:
+        """Count what a merge moved: it leaves the history, and is recorded anew. In older logs it stays as it is."""
+        merges = [hook for hook in run.hooks.values() if hook.kind is HookKind.SESSION_INPUT and hook.answer_json]
+        came = [number for number in sorted(run.items) if not self.items[number].agent]
+        return sum(came[at] in left_out for hook in merges for at in packing.read_merge(hook.answer_json).moved)
 
     def _judge(self, run: Run, said: HookSettled | GuardrailTripped) -> None:
         if not run.path:

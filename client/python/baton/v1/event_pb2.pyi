@@ -69,7 +69,7 @@ class _WithdrawalReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_With
     WITHDRAWAL_REASON_GUARDRAIL: _WithdrawalReason.ValueType  # 1
     """A guardrail tripped on them."""
     WITHDRAWAL_REASON_MERGED: _WithdrawalReason.ValueType  # 2
-    """A merge of history and input left them out."""
+    """A merge of history and input left them out, or moved them; those are recorded anew."""
     WITHDRAWAL_REASON_FILTERED: _WithdrawalReason.ValueType  # 4
     """A handoff's filter left them out."""
     WITHDRAWAL_REASON_REMOVED: _WithdrawalReason.ValueType  # 3
@@ -85,7 +85,7 @@ WITHDRAWAL_REASON_UNSPECIFIED: WithdrawalReason.ValueType  # 0
 WITHDRAWAL_REASON_GUARDRAIL: WithdrawalReason.ValueType  # 1
 """A guardrail tripped on them."""
 WITHDRAWAL_REASON_MERGED: WithdrawalReason.ValueType  # 2
-"""A merge of history and input left them out."""
+"""A merge of history and input left them out, or moved them; those are recorded anew."""
 WITHDRAWAL_REASON_FILTERED: WithdrawalReason.ValueType  # 4
 """A handoff's filter left them out."""
 WITHDRAWAL_REASON_REMOVED: WithdrawalReason.ValueType  # 3

@@ -13,7 +13,7 @@ from baton_server.core.errors import Failure, Reason, clip
 from baton_server.core.events import GuardrailTripped, HookKind, ItemsWithdrawn, Withdrawal
 from baton_server.core.hooks import names, packing
 from baton_server.core.hooks.answers import AnswerError, members, read_judged, read_object, required
-from baton_server.core.hooks.packing import KEPT, NEW, Stretch
+from baton_server.core.hooks.packing import KEPT, NEW
 from baton_server.core.hooks.question import Question
 from baton_server.core.items import Message, text_of
 from baton_server.core.recorder import Recorder
@@ -55,16 +55,18 @@ def stored(here: Here) -> tuple[Question, ...]:
 
 
 def merged(record: Recorder, run: Run, answer_json: str) -> None:
-    """Keep of the input what a merge kept, and take in what it brought: an item that is in no history yet is new."""
-    state = record.state
-    pieces = packing.pieces(required(members(answer_json), "input")[1])
-    kept = {at for one in pieces if isinstance(one, Stretch) and one.key == NEW for at in range(one.first, one.end)}
+    """Keep of the input what a merge kept, and take in what it brought: an item that is in no history yet is new.
+
+    They are kept in the order of the merge: what stands behind something that it brought is recorded anew behind that.
+    """
+    state, merge = record.state, packing.read_merge(answer_json)
     came = [number for number in sorted(run.items) if not state.items[number].agent]
-    left_out = [number for at, number in enumerate(came) if at not in kept]
+    follows = [state.items[came[one]].json if isinstance(one, int) else one for one in merge.follows]
+    left_out = [number for at, number in enumerate(came) if at not in merge.stays]
     if left_out:
         item_ids = tuple(ids.item_id(state.turn_id, number) for number in left_out)
         record(ItemsWithdrawn(item_ids=item_ids, reason=Withdrawal.MERGED), run)
-    for text in (piece for piece in pieces if isinstance(piece, str)):
+    for text in follows:
         record.item(read_items(f"[{text}]")[0], run)
 
 

@@ -94,8 +94,8 @@ class Verdict(StrEnum):
 
 
 class Withdrawal(StrEnum):
-    """Why items left the history: `baton.v1.WithdrawalReason`. MERGED: a merge of history and input left them out;
-    FILTERED: a handoff's filter did; FAILED: the turn failed over the reply that they belong to.
+    """Why items left the history: `baton.v1.WithdrawalReason`. MERGED: a merge of history and input left them out,
+    or moved them; FILTERED: a handoff's filter did; FAILED: the turn failed over the reply that they belong to.
     """
 
     REMOVED = "REMOVED"

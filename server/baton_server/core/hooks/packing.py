@@ -97,9 +97,41 @@ def unpack_list(asked: Mapping[str, Sequence[str]], packed: str) -> list[str]:
     return made
 
 
-def brought(answer_json: str) -> int:
-    """Count the items that a packed merge brought: in none of the lists that were asked about."""
-    return sum(isinstance(piece, str) for piece in pieces(required(members(answer_json), "input")[1]))
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Merge:
+    """What a merge made of the input. `stays`: positions that keep their place.
+
+    `follows`, behind those and in this order: positions of the input, and texts of items that were in no list.
+    """
+
+    stays: tuple[int, ...]
+    follows: tuple[int | str, ...]
+
+    @property
+    def moved(self) -> tuple[int, ...]:
+        """List the positions that it put behind something else."""
+        return tuple(one for one in self.follows if isinstance(one, int))
+
+    @property
+    def brought(self) -> int:
+        """Count the items that it brought."""
+        return len(self.follows) - len(self.moved)
+
+
+def read_merge(answer_json: str) -> Merge:
+    """Read a packed merge, without what it says of the history. What it says twice counts where it stands first."""
+    order: list[int | str] = []
+    for piece in pieces(required(members(answer_json), "input")[1]):
+        if isinstance(piece, str):
+            order.append(piece)
+        elif piece.key == NEW:
+            order.extend(at for at in range(piece.first, piece.end) if at not in order)
+    stays: list[int] = []
+    for one in order:
+        if not isinstance(one, int) or (stays and one < stays[-1]):
+            break
+        stays.append(one)
+    return Merge(stays=tuple(stays), follows=tuple(order[len(stays) :]))
 
 
 def pack_input(asked: Sequence[str], answer_json: str) -> str:
