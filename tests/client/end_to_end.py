@@ -72,6 +72,7 @@ async def program(address: str, text: str) -> AsyncIterator[asyncio.subprocess.P
         "-c",
         textwrap.dedent(text),
         env={**os.environ, "BATON_ADDRESS": address},
+        stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
     )

@@ -18,7 +18,10 @@ and ends, and what it gives; `hosting`, the worker stream and what runs on it; `
 the way to them; `testing` tries functions without a server. `v1` is generated from the contract.
 """
 
-from baton import handoff_filters
+from typing import TYPE_CHECKING
+
+from baton import handoff_filters, sdk_names
+from baton.absent import refuse_absent
 from baton.address import set_default_address
 from baton.agents.agent import Agent
 from baton.agents.agent_output import AgentOutputSchema, AgentOutputSchemaBase
@@ -162,12 +165,14 @@ from baton.items.run_items import (
     ToolSearchOutputItem,
 )
 from baton.items.usage import RequestUsage, Usage
+from baton.logs import enable_verbose_stdout_logging
+from baton.repl import run_demo_loop
 from baton.runs.results import RunResult
 from baton.runs.run_config import RunConfig, ToolExecutionConfig
 from baton.runs.run_data import RunErrorDetails
 from baton.runs.run_state import RunState
 from baton.runs.runner import Runner
-from baton.runs.session_store import SessionStore
+from baton.runs.session_store import SessionABC, SessionStore
 from baton.runs.stream_events import (
     AgentUpdatedStreamEvent,
     RawResponsesStreamEvent,
@@ -177,12 +182,23 @@ from baton.runs.stream_events import (
     StreamEvent,
 )
 from baton.runs.streamed import RunResultStreaming
-from baton.runs.tracing import Trace, TracingConfig, trace
+from baton.runs.tracing import (
+    Trace,
+    TracingConfig,
+    gen_trace_id,
+    get_current_trace,
+    set_tracing_disabled,
+    trace,
+)
+from baton.sdk import library_version
+from baton.sdk_names import *  # noqa: F403  # it lists them; two lines for each would be all that this module says
 from baton.server.client import Client
 from baton.server.connection import close_connections
 from baton.server.session import Session, SQLiteSession
 from baton.server.session_settings import SessionSettings
 from baton.server.worker import Worker
+
+__version__ = library_version()
 
 __all__ = [
     "Agent",
@@ -295,6 +311,7 @@ __all__ = [
     "Runner",
     "SQLiteSession",
     "Session",
+    "SessionABC",
     "SessionBusyError",
     "SessionInputData",
     "SessionKeyTakenError",
@@ -346,19 +363,32 @@ __all__ = [
     "UserError",
     "Violation",
     "Worker",
+    "__version__",
     "close_connections",
     "default_tool_error_function",
+    "enable_verbose_stdout_logging",
     "function_tool",
+    "gen_trace_id",
     "get_conversation_history_wrappers",
+    "get_current_trace",
     "handoff",
     "handoff_filters",
     "input_guardrail",
     "output_guardrail",
     "reset_conversation_history_wrappers",
     "retry_policies",
+    "run_demo_loop",
     "set_conversation_history_wrappers",
     "set_default_address",
+    "set_tracing_disabled",
     "tool_input_guardrail",
     "tool_output_guardrail",
     "trace",
 ]
+__all__ += sdk_names.__all__
+
+if not TYPE_CHECKING:  # else every name would be one, for a type checker
+
+    def __getattr__(name: str) -> object:
+        refuse_absent(name)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -12,12 +12,13 @@ def sdk() -> handler_pb2.Sdk:
     """Say which library speaks, for ListWorkers and logs."""
     return handler_pb2.Sdk(
         name="baton-python",
-        version=_version(),
+        version=library_version(),
         language=f"python {platform.python_version()}",
     )
 
 
-def _version() -> str:
+def library_version() -> str:
+    """Say which version of this library is installed; "unknown": none is."""
     try:
         return metadata.version("baton-runtime")
     except metadata.PackageNotFoundError:

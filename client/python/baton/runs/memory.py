@@ -85,7 +85,7 @@ def memory_of(
             auto_previous_response_id=auto_previous_response_id,
         )
     limit = _limit(settings, _limit(getattr(session, "session_settings", None), None))
-    if isinstance(session, Session):
+    if isinstance(session, Session) and not _keeps_its_own(session):
         return Memory(session=session, limit=limit)
     for name in ("get_items", "add_items") if not isinstance(session, RemoteHook) else ():
         if not callable(getattr(session, name, None)):
@@ -94,6 +94,12 @@ def memory_of(
                 f"{type(session).__name__}: it has no {name}"
             )
     return Memory(store=session, limit=limit)
+
+
+def _keeps_its_own(session: Session) -> bool:
+    """Tell whether a class derived from Session keeps its items itself, as the Agents SDK's protocol of that name."""
+    own = type(session)
+    return own.get_items is not Session.get_items or own.add_items is not Session.add_items
 
 
 def _limit(settings: Any, otherwise: int | None) -> int | None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import inspect
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable
 from typing import Any, Protocol, runtime_checkable
 
 from baton.hooks import RemoteHook
 from baton.hooks.data import SessionStoreData
 from baton.hooks.refs import HookUse
+from baton.server.session_settings import SessionSettings
 
 
 @runtime_checkable
@@ -23,6 +25,29 @@ class SessionStore(Protocol):
 
     def add_items(self, items: list[Any]) -> Any:
         """Keep some more."""
+
+
+class SessionABC(ABC):
+    """A base for sessions of the application's own, by the Agents SDK's name. A run uses the first two methods."""
+
+    session_id: str
+    session_settings: SessionSettings | None = None
+
+    @abstractmethod
+    async def get_items(self, limit: int | None = None) -> list[Any]:
+        """Give its items, oldest first. `limit`: only so many of the newest; None: all."""
+
+    @abstractmethod
+    async def add_items(self, items: list[Any]) -> None:
+        """Keep some more."""
+
+    @abstractmethod
+    async def pop_item(self) -> Any:
+        """Take the newest item out and give it; None: there is none."""
+
+    @abstractmethod
+    async def clear_session(self) -> None:
+        """Take all items out."""
 
 
 def store_use(store: SessionStore | RemoteHook) -> HookUse:

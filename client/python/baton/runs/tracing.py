@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypedDict
 
+from baton.checks import check_bool
 from baton.errors import UserError
 from baton.options import refuse, refusing_unknown
 from baton.v1 import run_config_pb2
@@ -20,6 +21,14 @@ if TYPE_CHECKING:
 _tracing: contextvars.ContextVar[Trace | None] = contextvars.ContextVar("baton_trace", default=None)
 
 _TRACE_ID = re.compile("trace_[0-9a-f]{32}")
+
+
+@dataclass(slots=True)
+class _Default:
+    disabled: bool = False
+
+
+_default = _Default()
 
 
 class TracingConfig(TypedDict, total=False):
@@ -68,6 +77,22 @@ def trace(
         _tracing.reset(token)
 
 
+def get_current_trace() -> Trace | None:
+    """Find the trace around the caller; None: there is none."""
+    return _tracing.get()
+
+
+def gen_trace_id() -> str:
+    """Make an id for a `trace`, or for `RunConfig.trace_id`."""
+    return f"trace_{uuid.uuid4().hex}"
+
+
+def set_tracing_disabled(disabled: bool) -> None:
+    """Have no run of this process traced from here on, whatever its own words; False: as they say."""
+    check_bool("set_tracing_disabled: disabled", disabled)
+    _default.disabled = disabled
+
+
 def check_trace_id(owner: str, trace_id: object) -> None:
     """Check an id. Raises UserError, with the value."""
     if trace_id is not None and not (isinstance(trace_id, str) and _TRACE_ID.fullmatch(trace_id)):
@@ -92,7 +117,7 @@ def tracing_to_pb(config: RunConfig) -> run_config_pb2.Tracing | None:
     """Lay a run's own words over those of the trace around it; None: neither says anything."""
     around = _tracing.get()
     made = run_config_pb2.Tracing(
-        disabled=config.tracing_disabled or (around is not None and around.disabled),
+        disabled=_default.disabled or config.tracing_disabled or (around is not None and around.disabled),
         include_sensitive_data=config.trace_include_sensitive_data,
         workflow_name=config.workflow_name or (around.workflow_name if around else ""),
         trace_id=config.trace_id or (around.trace_id if around else None) or "",
