@@ -16,7 +16,7 @@ import structlog
 from baton_server.api.agent_service import AgentService
 from baton_server.api.handler_service import HandlerService
 from baton_server.api.runner_service import RunnerService
-from baton_server.api.server import GrpcServer
+from baton_server.api.server import GrpcServer, check_free
 from baton_server.api.session_service import SessionService
 from baton_server.api.session_streams import SessionStreams
 from baton_server.api.views import Views
@@ -255,6 +255,8 @@ async def serve(settings: Settings, ready: Callable[[Baton], None]) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
+    if not settings.store.exists():
+        check_free(settings.address)  # else a store would be made that nobody wants
     async with running(settings) as baton:
         spare_the_collector()
         log.info("serving", address=baton.address, store=str(settings.store), pid=os.getpid())

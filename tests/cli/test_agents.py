@@ -12,6 +12,8 @@ from tests.support.observed_store import ObservedStore
 
 from baton import Agent
 from baton.v1 import agent_pb2
+from baton_server.cli.commands.agents import AGENTS
+from baton_server.cli.show.tables import table_lines
 from baton_server.ports.store import Store
 
 FILE = """\
@@ -94,6 +96,23 @@ async def test_a_name_that_two_agents_have_is_refused(tmp_path: Path) -> None:
         assert all(kept.agent_id in text for kept in (one, two) for text in (unsure.err, shown.err))
         assert sure.out == f"updated {one.agent_id} revision 2 (Critic)\n"
         assert "agent_x" in missing.err
+
+
+def test_a_narrow_terminal_cuts_no_name() -> None:
+    """It is what the other commands take; a model's may be looked up."""
+    row = [
+        "agent_1234567890",
+        "A reviewer of what others have written",
+        "12",
+        "provider/a-model-of-a-long-name",
+        "3",
+        "now",
+    ]
+
+    (_, line) = table_lines(AGENTS, [row], 60)
+
+    assert row[0] in line and row[1] in line
+    assert row[3] not in line
 
 
 async def test_a_file_that_the_server_refuses_is_told_field_by_field(tmp_path: Path) -> None:

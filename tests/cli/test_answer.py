@@ -122,13 +122,14 @@ async def test_the_same_result_again_is_a_duplicate_and_another_one_is_discarded
 
 
 async def test_a_name_of_two_open_calls_asks_which(tmp_path: Path) -> None:
-    """Both ids are told; nothing is settled."""
+    """Both are told, with what tells them apart; nothing is settled."""
     async with House.opened(tmp_path, calls(("f", '{"n":1}'), ("f", '{"n":2}'))) as house:
         waiting = await house.waiting("f")
 
         ran = await house.baton("answer", waiting.session_id, "f", "--output", "x", code=2)
 
-        assert all(call in ran.err for call in waiting.calls)
+        one, other = waiting.calls
+        assert f'say which: f({{"n":1}}) {one}, f({{"n":2}}) {other}' in ran.err
         assert len((await house.client.get_session(waiting.session_id)).required_actions) == 2
 
 

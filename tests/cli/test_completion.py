@@ -67,6 +67,27 @@ async def test_agents_are_completed_by_id_and_by_names_that_are_one(tmp_path: Pa
         assert await complete("baton agents delete Gu", address) == ["Guide"]
 
 
+@pytest.mark.parametrize("command", ["run", "chat"])
+async def test_who_is_to_answer_is_a_kept_agent_or_a_file_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    """Whatever is in folders below is the shell's to complete."""
+    here = tmp_path / "here"
+    (here / "agents").mkdir(parents=True)
+    for name in ("guide.yaml", "Guard.json", "notes.txt", ".hidden.yaml"):
+        (here / name).touch()
+    async with House.opened(tmp_path) as house:
+        kept = await house.client.create_agent(Agent(name="Guide"))
+        monkeypatch.chdir(here)
+        address = house.server.address
+
+        assert await complete(f"baton {command} Gu", address) == ["Guide", "Guard.json"]
+        assert await complete(f"baton {command} ", address) == [
+            *("Guide", kept.agent_id, "Guard.json", "agents/", "guide.yaml"),
+        ]
+        assert await complete(f"baton {command} agents/", address) == []
+
+
 async def test_calls_are_completed_from_the_session_before_them(tmp_path: Path) -> None:
     """Its open ones, by id, and by name where only one has it; `--address` counts if it was typed."""
     async with House.opened(tmp_path, calls(("f", "{}"), ("g", "{}"), ("g", "{}"))) as house:

@@ -10,6 +10,8 @@ import pytest
 from tests.cli.commands import PATIENCE_S, House
 from tests.support.scripted_model import say
 
+from baton import Agent
+
 pytestmark = pytest.mark.slow
 
 COMMAND = f"{sys.executable} -m baton_server"
@@ -38,6 +40,19 @@ async def test_a_full_disk_is_told_in_a_line(command: str) -> None:
     code, _, errors = await shell(f"{COMMAND} {command} > /dev/full")
 
     assert (code, errors) == (1, "baton: the output cannot be written: No space left on device\n")
+
+
+@pytest.mark.parametrize("command", ["--help", "sessions list", "agents list --json", "health"])
+async def test_a_reader_that_has_what_it_wanted_is_no_failure(tmp_path: Path, command: str) -> None:
+    """As in `baton sessions list | head -1`, where a script stops at the first command that fails."""
+    async with House.opened(tmp_path) as house:
+        await house.session(key="s1")
+        await house.client.create_agent(Agent(name="A"))
+        line = f"set -o pipefail; (sleep 0.2; {COMMAND} {command}) | true"
+
+        code, _, errors = await shell(line, BATON_ADDRESS=house.server.address)
+
+    assert (code, errors) == (0, "")
 
 
 async def test_a_tail_ends_when_its_reader_has_gone(tmp_path: Path) -> None:

@@ -71,13 +71,14 @@ async def test_wrong_settings_are_named_with_their_values(tmp_path: Path) -> Non
 
 
 async def test_an_address_that_is_taken_is_told(tmp_path: Path) -> None:
-    """The second server on a port says so in one line and stops."""
+    """The second server on a port says so in one line and stops; no store of its own is left behind."""
     async with ServerProcess(tmp_path / "a.db") as first:
         code, _, errors = await _baton("serve", "--address", first.address, "--store", str(tmp_path / "b.db"))
 
     assert code == 1
     assert first.address in errors
     assert "Traceback" not in errors
+    assert not (tmp_path / "b.db").exists()
 
 
 async def test_a_flag_wins_over_the_environment_and_that_over_the_file(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import logging
 from datetime import timedelta
 
 import grpc
@@ -151,8 +152,11 @@ async def test_a_result_above_the_limit_is_measured_before_it_is_sent(server: Sc
     assert "1001" in result.failure and "1000" in result.failure
 
 
-async def test_a_cancelled_call_is_stopped(server: ScriptedServer, worker: Work) -> None:
-    """A coroutine is cancelled midway, and no result of it is sent."""
+async def test_a_cancelled_call_is_stopped(
+    server: ScriptedServer, worker: Work, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A coroutine is cancelled midway, and no result of it is sent; the log says why."""
+    caplog.set_level(logging.INFO, "baton.worker.calls")
     peer = await worker.begin(server)
     await peer.call("slow")
     await soon(worker.entered.wait())
@@ -161,6 +165,7 @@ async def test_a_cancelled_call_is_stopped(server: ScriptedServer, worker: Work)
     ack = await peer.receive("cancel_ack")
 
     assert (ack.call_id, ack.outcome) == ("call_1", handler_pb2.CANCEL_OUTCOME_STOPPED)
+    assert "slow cancelled (call_1, attempt 1): turn_ended" in caplog.messages
     assert not any(frame.HasField("result") for frame in peer.passed_over)
 
 

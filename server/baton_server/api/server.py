@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import socket
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
@@ -36,6 +38,26 @@ class AddressInUse(OSError):
     """The address cannot be listened on."""
 
 
+def check_free(address: str) -> None:
+    """Check that nobody listens at an address, as far as that can be seen. Raises AddressInUse.
+
+    Whoever starts a server makes its store first; here it is found out that there is no need to.
+    """
+    host, _, port = address.rpartition(":")
+    try:
+        found = socket.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_STREAM)
+    except (OSError, ValueError):
+        return  # a name that gRPC resolves in its own way, or fails to
+    for family, kind, protocol, _name, place in found if int(port) else ():
+        with socket.socket(family, kind, protocol) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # one that has just ended does not count
+            try:
+                probe.bind(place)
+            except OSError as error:
+                if error.errno == errno.EADDRINUSE:
+                    raise _in_use(address) from error
+
+
 class GrpcServer:
     """Listens, and tells how the services are."""
 
@@ -58,9 +80,9 @@ class GrpcServer:
         try:
             port = self._server.add_insecure_port(address)
         except RuntimeError as error:
-            raise AddressInUse(f"cannot listen on {address}: is another server there?") from error
+            raise _in_use(address) from error
         if port == 0:
-            raise AddressInUse(f"cannot listen on {address}: is another server there?")
+            raise _in_use(address)
         await self._server.start()
         await self._tell(await self._is_healthy())
         self._watching = asyncio.ensure_future(self._watch_health())
@@ -86,3 +108,7 @@ class GrpcServer:
         status: Any = serving if healthy else health_pb2.HealthCheckResponse.NOT_SERVING
         for name in ("", *self._names):
             await self._health.set(name, status)
+
+
+def _in_use(address: str) -> AddressInUse:
+    return AddressInUse(f"cannot listen on {address}: is another server there?")

@@ -35,13 +35,18 @@ def main() -> None:
         if error.errno not in OUTPUT_ERRORS:
             raise
         _cannot_write(error)
+    except SystemExit as ended:  # typer and rich end so over a reader that has gone, whose writing they have stopped
+        if not isinstance(ended.__context__, BrokenPipeError):
+            raise
+        sys.exit(0)
 
 
 def _cannot_write(error: OSError) -> NoReturn:
-    """End over an output that takes nothing: a full disk, or a reader that has gone and wants no more."""
+    """End over an output that takes nothing: a full disk, or a reader that has gone, who had what he wanted."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else Python fails once more at its end
-    if error.errno != errno.EPIPE:
-        print(f"baton: the output cannot be written: {error.strerror or error}", file=sys.stderr)
+    if isinstance(error, BrokenPipeError):
+        sys.exit(0)
+    print(f"baton: the output cannot be written: {error.strerror or error}", file=sys.stderr)
     sys.exit(1)
 
 

@@ -172,7 +172,11 @@ class HeldCalls:
             self._ack_cancel(cancel, handler_pb2.CANCEL_OUTCOME_NOT_STOPPED)
             return
         held.cancel = cancel
-        held.context.cancelled.set(reason_of(cancel))
+        why = reason_of(cancel)
+        _log.info(
+            "%s cancelled (%s, attempt %d): %s", held.call.name, cancel.call_id, cancel.attempt, why or "no reason"
+        )
+        held.context.cancelled.set(why)
         if held.execution.unstoppable():
             self._ack_cancel(cancel, handler_pb2.CANCEL_OUTCOME_NOT_STOPPED)
         elif held.task is not None:

@@ -29,7 +29,7 @@ STDIN = "-"
 
 AGENTS = (
     Column(title="AGENT"),
-    Column(title="NAME", whole=False),
+    Column(title="NAME"),
     Column(title="REVISION", right=True),
     Column(title="MODEL", whole=False),
     Column(title="TOOLS", right=True),

@@ -8,7 +8,7 @@ import typer
 
 from baton.server.loop_thread import LoopThread
 from baton_server.cli.calling import explained, use_server
-from baton_server.cli.given.completing import complete_session
+from baton_server.cli.given.completing import complete_agent_or_file, complete_session
 from baton_server.cli.options import Address, Host, Model
 from baton_server.cli.talk.choosing import AGENT_HELP, given_agent
 from baton_server.cli.talk.conversation import Wanted
@@ -31,7 +31,10 @@ def chat(
     agent: Annotated[
         str | None,
         typer.Argument(
-            metavar="AGENT", help=f"{AGENT_HELP} Left out: the session's, or a plain assistant.", show_default=False
+            metavar="AGENT",
+            help=f"{AGENT_HELP} Left out: the session's, or a plain assistant.",
+            show_default=False,
+            autocompletion=complete_agent_or_file,
         ),
     ] = None,
     session: Annotated[

@@ -17,7 +17,7 @@ from baton import Client, FunctionTool, NotFoundError
 from baton.v1 import event_pb2, runner_pb2, session_pb2
 from baton_server.cli.calling import WrongUsage, calling
 from baton_server.cli.exits import ExitCode
-from baton_server.cli.given.completing import complete_session
+from baton_server.cli.given.completing import complete_agent_or_file, complete_session
 from baton_server.cli.given.naming import SESSION_PREFIX, find_session
 from baton_server.cli.options import Address, Host, Json, Model
 from baton_server.cli.show.open_calls import FOR_PEOPLE, command
@@ -62,7 +62,12 @@ class Asked:
 def run(  # noqa: PLR0913  (each parameter is an option of the command)
     agent: Annotated[
         str | None,
-        typer.Argument(metavar="AGENT", help=f"{AGENT_HELP} Left out: that of --session.", show_default=False),
+        typer.Argument(
+            metavar="AGENT",
+            help=f"{AGENT_HELP} Left out: that of --session.",
+            show_default=False,
+            autocompletion=complete_agent_or_file,
+        ),
     ] = None,
     input: Annotated[
         str | None,

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from baton import Client, NotFoundError
-from baton.v1 import item_pb2, session_pb2
+from baton.v1 import event_pb2, item_pb2, session_pb2
 from baton_server.cli.calling import WrongUsage
 from baton_server.cli.show.items import output_words
-from baton_server.cli.show.words import call_words
+from baton_server.cli.show.words import call_words, one_line
+
+ARGUMENTS = 60
+"""Characters of a call's arguments, in a message."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,8 +36,7 @@ async def find_call(client: Client, session: session_pb2.Session, name: str) -> 
     opened = session.required_actions
     found = [action for action in opened if action.call_id == name] or [a for a in opened if a.name == name]
     if len(found) > 1:
-        ids = ", ".join(action.call_id for action in found)
-        raise WrongUsage(f"{len(found)} open calls of the session are calls of {name!r}, say which: {ids}")
+        raise WrongUsage(f"{len(found)} open calls of the session are calls of {name!r}, say which: {listed(found)}")
     if found:
         return Target(session=session, turn_id=found[0].turn_id, call_id=found[0].call_id)
     async for item in client.list_newest_items(session.session_id):
@@ -48,9 +51,14 @@ async def find_call(client: Client, session: session_pb2.Session, name: str) -> 
     raise NotFoundError(f"the session {session.session_id} has no call {name!r}. {open_words(session)}")
 
 
+def listed(actions: Iterable[event_pb2.RequiredAction]) -> str:
+    """List open calls for a message: each as it was made, and its id."""
+    return ", ".join(f"{call_words(action, ARGUMENTS)} {one_line(action.call_id)}" for action in actions)
+
+
 def open_words(session: session_pb2.Session, but: str = "") -> str:
     """Say what is open in a session, for a message."""
     others = [action for action in session.required_actions if action.call_id != but]
     if not others:
         return "Nothing else is open in the session" if but else "Nothing is open in the session"
-    return f"Open are: {', '.join(f'{call_words(action, 60)} {action.call_id}' for action in others)}"
+    return f"Open are: {listed(others)}"

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from itertools import chain
+from pathlib import Path
 from typing import TypeVar
 
 import typer
@@ -18,6 +20,9 @@ from baton_server.cli.given.naming import find_session
 
 PATIENCE_S = 1.0
 """How long a person who pressed Tab waits at most, the shell's own time aside."""
+
+AGENT_FILES = (".yaml", ".yml", ".json")
+"""Endings of files that hold agents."""
 
 MOST = 100
 """Sessions, agents or calls that are looked at: one page of each list."""
@@ -48,6 +53,17 @@ def complete_agent(context: typer.Context, incomplete: str) -> list[str]:
         return [*single, *(kept.agent_id for kept in agents)]
 
     return _completed(context, incomplete, names)
+
+
+def complete_agent_or_file(context: typer.Context, incomplete: str) -> list[str]:
+    """Complete who is to answer: a kept agent, or a file or folder here. Deeper ones are left to the shell."""
+    if os.sep in incomplete:
+        return []
+    here = sorted(path for path in Path().iterdir() if path.suffix in AGENT_FILES or path.is_dir())
+    files = [f"{path.name}{os.sep if path.is_dir() else ''}" for path in here if path.name.startswith(incomplete)]
+    if not incomplete.startswith("."):
+        files = [name for name in files if not name.startswith(".")]
+    return [*complete_agent(context, incomplete), *(name for name in files if _PLAIN.fullmatch(name))]
 
 
 def complete_call(context: typer.Context, incomplete: str) -> list[str]:

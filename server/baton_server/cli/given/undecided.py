@@ -9,9 +9,9 @@ import typer
 from baton import Client, NotFoundError
 from baton.v1 import event_pb2
 from baton_server.cli.calling import WrongUsage
+from baton_server.cli.given.calls import listed
 from baton_server.cli.given.completing import complete_undecided_call
 from baton_server.cli.show.causes import settled_line
-from baton_server.cli.show.texts import one_line
 
 CALL_PREFIX = "call_"
 
@@ -45,6 +45,5 @@ async def find_undecided(client: Client, name: str) -> event_pb2.RequiredAction:
     if not found:
         raise NotFoundError(f"no call of {name!r} waits for a decision; baton actions lists what is open")
     if len(found) > 1:
-        ids = ", ".join(one_line(action.call_id) for action in found)
-        raise WrongUsage(f"{len(found)} calls of {name!r} wait for a decision, say which: {ids}")
+        raise WrongUsage(f"{len(found)} calls of {name!r} wait for a decision, say which: {listed(found)}")
     return found[0]

@@ -12,12 +12,10 @@ from baton import Client, FunctionTool, NotFoundError
 from baton.v1 import agent_pb2, runner_pb2, session_pb2
 from baton_server.cli.exits import ExitCode
 from baton_server.cli.given.agent_file import WrongAgentFile, read_agent_file
+from baton_server.cli.given.completing import AGENT_FILES
 from baton_server.cli.given.naming import find_agent
 from baton_server.cli.talk.hosting import with_functions
 from baton_server.cli.terminal import fail
-
-FILES = (".yaml", ".yml", ".json")
-"""Endings that make a word a file, though there is none of that name."""
 
 AGENT_HELP = "A file (YAML or JSON), or the id or name of a kept agent."
 
@@ -56,7 +54,7 @@ def given_agent(word: str | None) -> Given:
     if not word:
         return Given()
     path = Path(word)
-    if not (path.is_file() or word.endswith(FILES) or os.sep in word):
+    if not (path.is_file() or word.endswith(AGENT_FILES) or os.sep in word):
         return Given(name=word)
     try:
         return Given(inline=read_agent_file(path))
