@@ -15,7 +15,7 @@ from baton.errors import BatonConnectionError
 from baton.hosting.own import Host
 from baton.reasons import error_from_rpc, why_broken
 from baton.transport.channels import Channels, WorkerDoor
-from baton.transport.retry import Backoff, Timing, is_break
+from baton.transport.retry import Backoff, Timing, broke_off, is_break
 from baton.v1 import agent_pb2_grpc, handler_pb2_grpc, runner_pb2_grpc, session_pb2_grpc
 
 CALL_S = 60.0
@@ -128,6 +128,8 @@ class Connection:
         """Wait before the next try after a break. Raises where there is to be none."""
         if not is_break(failed):
             raise error_from_rpc(failed, doing) from failed
+        if broke_off(failed):  # a long first call is answered at its end alone
+            self._contacted = True
         self.lost()
         self._give_up(began, timeout, failed)
         if backoff.failures == REPORT_AFTER and self._contacted:

@@ -44,6 +44,9 @@ TERMINAL_STREAM_CODES = frozenset(
 CONNECT_S = 10.0
 """How long the very first contact may take. Once a server has answered, it is waited for for ever."""
 
+BROKEN_OFF = ("stream removed", "socket closed", "reset by peer", "goaway")
+"""Words of gRPC's for a call whose connection ended; for one that never had any it says "failed to connect" first."""
+
 REFUSED_S = 1.0
 """The same where the connection is refused: the machine is there, and nobody listens."""
 
@@ -100,3 +103,9 @@ def is_break(failed: grpc.aio.AioRpcError) -> bool:
     if info is not None:
         return info.reason == "UNAVAILABLE"
     return failed.code() in TRANSIENT_CODES
+
+
+def broke_off(failed: grpc.aio.AioRpcError) -> bool:
+    """Tell whether a call had a connection, which ended: somebody had listened."""
+    words = (failed.details() or "").lower()
+    return not words.startswith("failed to connect") and any(one in words for one in BROKEN_OFF)
