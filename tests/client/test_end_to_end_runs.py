@@ -262,7 +262,7 @@ async def test_a_run_that_nobody_serves_says_so_and_goes_on_when_it_is_settled(s
 
 
 async def test_a_wrong_request_names_every_wrong_field(serve: Serve) -> None:
-    """All at once, with path and reason, and nothing is begun."""
+    """All at once, as the program calls it, with the reason, and nothing is begun."""
     async with serve() as served:
         settings = ModelSettings(extra_headers={"Authorization": "Bearer x"})
         agent = Agent[None](name="A", model_settings=settings, tools=[RemoteFunction("no such")])
@@ -270,8 +270,8 @@ async def test_a_wrong_request_names_every_wrong_field(serve: Serve) -> None:
             await Runner.run(agent, "Hi", max_turns=-1, run_config=RunConfig(scopes=[""]))
 
         fields = {violation.field for violation in caught.value.violations}
-        assert {"agent.tools[0].function.name", "run_config.scopes[0]", "run_config.max_turns"} <= fields
-        assert any(field.startswith("agent.model_settings.extra_headers") for field in fields)
+        assert {"Agent 'A': tools[0].name", "run_config.scopes[0]", "max_turns"} <= fields
+        assert any(field.startswith("Agent 'A': model_settings.extra_headers") for field in fields)
         assert all(violation.description for violation in caught.value.violations)
         assert served.model.requests == []
 
