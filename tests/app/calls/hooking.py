@@ -11,6 +11,7 @@ from baton_server.app.calls.frames import Ask, CancelReason, Handler, HookReply,
 from baton_server.app.calls.hooks import Answer, Asked, Occasion
 from baton_server.core.errors import Failure, Reason
 from baton_server.core.events import HookKind
+from baton_server.core.items import Usage
 
 GUARD = HookKind.INPUT_GUARDRAIL
 PASSED = '{"tripped":false}'
@@ -21,7 +22,7 @@ Futures = list[asyncio.Future[Answer]]
 def occasion(**fields: Any) -> Occasion:
     """Say whose moment it is."""
     plain = {"session_id": "sess_1", "turn_id": "turn_1", "agent": "A", "round": 1, "scopes": ("",)}
-    return Occasion(**{**plain, "unserved_grace_s": 2.0, **fields})
+    return Occasion(**{**plain, "unserved_grace_s": 2.0, "usage": Usage(), **fields})
 
 
 def asked(name: str, hook_id: str = "", **fields: Any) -> Asked:
