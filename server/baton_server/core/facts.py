@@ -18,7 +18,7 @@ from baton_server.core.events import (
 )
 from baton_server.core.hooks import names
 from baton_server.core.items import FAILED_SETTLEMENTS, FunctionCallOutput, HandoffOutput, Item, Settlement, Usage
-from baton_server.core.run import CallRecord, Run
+from baton_server.core.run import CallRecord, Run, Transfer
 from baton_server.core.run_config import Pinned
 from baton_server.core.tools import AgentTool, FunctionTool
 
@@ -48,8 +48,8 @@ class TurnFacts:
     `runs`: by path, the turn's own first; those of agent tools until the model is told what came of them. `items`: what
     the runs put in and made, by number, without what was rejected or cut off. `calls`: by id. `open_calls`: those that
     only the outside can settle, in call order. `sticky`: decisions that hold for the rest of the turn, by agent and
-    the position of its tool. `next_number`: of the next item. `output`, `failure` only when it is over; `structured`:
-    the output is JSON.
+    the position of its tool. `next_number`: of the next item. `kept`: who has a number kept for its output.
+    `output`, `failure` only when it is over; `structured`: the output is JSON.
     """
 
     turn_id: str
@@ -67,6 +67,7 @@ class TurnFacts:
     open_calls: dict[str, OpenCall] = field(default_factory=dict)
     sticky: dict[tuple[str, int], Decision] = field(default_factory=dict)
     next_number: int = 0
+    kept: dict[int, CallRecord | Transfer] = field(default_factory=dict)
     cancel: CancelMode | None = None
     output: str | None = None
     structured: bool = False

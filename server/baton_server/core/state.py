@@ -21,6 +21,7 @@ from dataclasses import dataclass, field, replace
 
 from baton_server.core import filters, ids, offers
 from baton_server.core.events import (
+    GUARDRAILS,
     AfterLoss,
     AgentChanged,
     ApprovalDecided,
@@ -58,6 +59,7 @@ from baton_server.core.items import (
     HandoffCall,
     HandoffOutput,
     Item,
+    ItemBody,
     ItemStatus,
     Message,
     Role,
@@ -182,6 +184,7 @@ class TurnState(TurnFacts):
     def _record(self, run: Run, item: Item) -> None:
         number = ids.number_of(item.item_id)
         self.next_number = max(self.next_number, number + 1)
+        self._take_number(number, item.body)
         if item.status in (ItemStatus.REJECTED, ItemStatus.INCOMPLETE) and not item.json:
             run.repeating = run.repeating or isinstance(item.body, FunctionCall | HandoffCall)
             return
@@ -199,10 +202,11 @@ class TurnState(TurnFacts):
                 run.asked[call.model_call_id] = (call.name, call.arguments)
                 run.transfers = [t for t in run.transfers if not t.settled] + [Transfer(call)]
             case FunctionCallOutput() as output:
-                self._take_output(run, output)
+                self._take_output(run, output, number)
             case HandoffOutput(call_id=call_id):
                 for transfer in run.transfers:
-                    transfer.settled = transfer.settled or transfer.call.call_id == call_id
+                    if transfer.call.call_id == call_id:
+                        transfer.settled, transfer.output_number = True, number
             case Message(role=Role.ASSISTANT) if item.agent and item.output_index is None:
                 run.fallback = number
             case _:
@@ -227,10 +231,12 @@ class TurnState(TurnFacts):
             run_path=record.run_path,
         )
 
-    def _take_output(self, run: Run, output: FunctionCallOutput) -> None:
+    def _take_output(self, run: Run, output: FunctionCallOutput, number: int) -> None:
         call = self.calls.get(output.call_id)
         if call is None or output.settlement is None:
             return
+        if call.output is None:  # else it stands in the place of one that was held back
+            call.output_number = number
         call.output = output
         run.unsettled.pop(output.call_id, None)
         self.open_calls.pop(output.call_id, None)
@@ -270,10 +276,10 @@ class TurnState(TurnFacts):
         # What is unsettled now was opened by this reply: every call of a round is settled before the next one.
         run.calls, run.approved = list(run.unsettled), []
         for call_id in self._in_order_of_outputs(run):
-            self.calls[call_id].output_number = self._kept_number()
+            self._keep_number(self.calls[call_id])
         run.transfers = [transfer for transfer in run.transfers if not transfer.settled]
         for transfer in (*run.transfers[1:], *run.transfers[:1]):  # those that are ignored come first
-            transfer.output_number = self._kept_number()
+            self._keep_number(transfer)
 
     def _carried(self, run: Run) -> list[int]:
         """List what the request carried of what the model's API did not keep yet: what a filter left out is none."""
@@ -287,9 +293,18 @@ class TurnState(TurnFacts):
         """List the calls of a reply as their outputs stand: what the agent does not have comes last."""
         return sorted(run.calls, key=lambda call_id: self.tool(self.calls[call_id]) is None)
 
-    def _kept_number(self) -> int:
-        number, self.next_number = self.next_number, self.next_number + 1
-        return number
+    def _keep_number(self, asked: CallRecord | Transfer) -> None:
+        """Keep a number for an output, in place of the one that was kept before."""
+        self.kept.pop(asked.output_number, None)
+        asked.output_number, self.next_number = self.next_number, self.next_number + 1
+        self.kept[asked.output_number] = asked
+
+    def _take_number(self, number: int, body: ItemBody) -> None:
+        """Take note that an item has a number. In an older log it may be one that is kept here for another output."""
+        asked = self.kept.pop(number, None)
+        call_id = body.call_id if isinstance(body, FunctionCallOutput | HandoffOutput) else ""
+        if asked is not None and asked.call.call_id != call_id:
+            self._keep_number(asked)
 
     def _change_agent(self, run: Run, agent: str) -> None:
         giving = run.agent
@@ -349,13 +364,12 @@ class TurnState(TurnFacts):
             run.new_from, run.paused = self.next_number, False
 
     def _move_output(self, call: CallRecord) -> None:
-        """Have the output of a call that waited for a decision stand behind those of calls that did not, and before
-        handoffs."""
-        call.output_number = self._kept_number()
+        """Have the output of a call that waited for a decision stand behind all but handoffs."""
+        self._keep_number(call)
         transfers = self.runs[call.run_path].transfers
         for transfer in (*transfers[1:], *transfers[:1]):
             if not transfer.settled:
-                transfer.output_number = self._kept_number()
+                self._keep_number(transfer)
 
     def _settle_hook(self, run: Run, body: HookSettled) -> None:
         if body.kind is HookKind.SESSION_STORE:
@@ -381,16 +395,6 @@ class TurnState(TurnFacts):
         if not run.path:
             self.judged.append(Judged(run.agent, said))
 
-
-GUARDRAILS = frozenset(
-    {
-        HookKind.INPUT_GUARDRAIL,
-        HookKind.OUTPUT_GUARDRAIL,
-        HookKind.TOOL_INPUT_GUARDRAIL,
-        HookKind.TOOL_OUTPUT_GUARDRAIL,
-    }
-)
-"""Kinds of hooks that are guardrails."""
 
 MOST_FILTERS = 8
 """Model input filters of a turn (run_config.proto)."""

@@ -47,6 +47,7 @@ from baton_server.core.events.turns import (
     TurnSnapshot,
 )
 from baton_server.core.events.words import (
+    GUARDRAILS,
     TERMINAL,
     AfterLoss,
     CancelMode,
@@ -59,6 +60,7 @@ from baton_server.core.events.words import (
 )
 
 __all__ = [
+    "GUARDRAILS",
     "TERMINAL",
     "AfterLoss",
     "AgentChanged",

@@ -76,6 +76,17 @@ class HookKind(StrEnum):
     SESSION_STORE = "SESSION_STORE"
 
 
+GUARDRAILS = frozenset(
+    {
+        HookKind.INPUT_GUARDRAIL,
+        HookKind.OUTPUT_GUARDRAIL,
+        HookKind.TOOL_INPUT_GUARDRAIL,
+        HookKind.TOOL_OUTPUT_GUARDRAIL,
+    }
+)
+"""Kinds of hooks that are guardrails."""
+
+
 class Stage(StrEnum):
     """Where a guardrail stands: `baton.v1.GuardrailStage`."""
 
