@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
 from contextlib import suppress
 from typing import Any, TypeVar
@@ -11,7 +12,7 @@ from typing import Any, TypeVar
 import grpc
 
 from baton.address import resolve_address
-from baton.errors import BatonConnectionError
+from baton.errors import BatonConnectionError, UserError
 from baton.hosting.own import Host
 from baton.reasons import error_from_rpc, why_broken
 from baton.transport.channels import Channels, WorkerDoor
@@ -152,7 +153,7 @@ class Connection:
                 if waiting.done():
                     break
                 waited, patience = patience, self.timing.first_contact_s(trouble())
-                if patience <= waited:
+                if patience <= waited and not self._contacted:
                     raise self._absent(trouble() or "it does not answer")
         finally:
             waiting.cancel()
@@ -232,16 +233,20 @@ class _OfLoop:
 
 
 class Connections:
-    """The connections of this process, one per event loop and address."""
+    """The connections of this process, one per event loop and address. Event loops may be of several threads."""
 
     def __init__(self) -> None:
         self._open: dict[asyncio.AbstractEventLoop, _OfLoop] = {}
+        self._process = 0
 
     def get(self, address: str | None = None, timing: Timing | None = None) -> Connection:
         """Find the running loop's connection to a server, or make it: see `connection_for`."""
+        self._check_process()
         loop = asyncio.get_running_loop()
         if loop not in self._open:
-            self._open = {known: kept for known, kept in self._open.items() if not known.is_closed()}
+            for known in [*self._open]:  # no loop over the dict itself: another thread may add to it meanwhile
+                if known.is_closed():
+                    self._open.pop(known, None)
             self._open[loop] = _OfLoop()
         of_loop = self._open[loop].by_address
         resolved = resolve_address(address)
@@ -255,13 +260,27 @@ class Connections:
         if of_loop is not None:
             await of_loop.close()
 
+    def _check_process(self) -> None:
+        """Refuse a process that was forked: gRPC's threads are not in it, so that it would wait for ever."""
+        here = os.getpid()
+        self._process = self._process or here
+        if self._process != here:
+            raise UserError(
+                f"the process {here} was forked from one that had connected to a server ({self._process}), and cannot "
+                "connect itself. Start it by spawn, as multiprocessing.get_context('spawn') does, or fork before the "
+                "first run"
+            )
+
 
 connections = Connections()
 """The one of this process."""
 
 
 def connection_for(address: str | None = None, timing: Timing | None = None) -> Connection:
-    """Find the running loop's connection to a server, or make it. `timing`: of one that is made now."""
+    """Find the running loop's connection to a server, or make it. `timing`: of one that is made now.
+
+    Raises UserError in a process that was forked from one that had any.
+    """
     return connections.get(address, timing)
 
 
