@@ -136,6 +136,20 @@ async def test_advice_is_given_by_the_names_of_arguments(serve: Serve) -> None:
             await Runner.run(Agent(name="A", tools=[RemoteFunction("elsewhere")]), "Hi")
 
 
+async def test_words_that_a_function_raised_stay_as_they_are(serve: Serve) -> None:
+    """Though they are such as the server advises."""
+    words = "Raise run_config.max_turns, or set unlimited_turns"
+
+    @function_tool(failure_error_function=None)
+    def work() -> None:
+        """Work."""
+        raise ValueError(words)
+
+    async with serve(calls(("work", "{}"))):
+        with pytest.raises(UserError, match=words):
+            await Runner.run(Agent(name="A", tools=[work]), "Hi")
+
+
 @pytest.mark.parametrize("name", ["conversation_id", "previous_response_id"])
 async def test_an_id_at_the_models_api_is_no_empty_text(name: str) -> None:
     """It is told before anything is asked of the server."""

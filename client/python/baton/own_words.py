@@ -86,13 +86,15 @@ _AGENT = _SETTINGS | {
 OF_ADDED_ITEMS = {r"items_json": "items"}
 """Of a request that brings items alone."""
 
-_PHRASES = {
-    "run_config.max_turns, or set unlimited_turns": "max_turns, or pass max_turns=None",
-    "set tool_name_collision to LAST_WINS": 'leave tool_name_collision_policy at "warn"',
-    "has no parameters_json": "has no params_json_schema",
-    "Add parameters_json to the agent's tool": "Give the RemoteFunction its params_json_schema",
+_ADVICE: Mapping[str, Mapping[str, str]] = {
+    "MAX_TURNS_EXCEEDED": {"run_config.max_turns, or set unlimited_turns": "max_turns, or pass max_turns=None"},
+    "USER_ERROR": {"set tool_name_collision to LAST_WINS": 'leave tool_name_collision_policy at "warn"'},
+    "FUNCTION_UNDECLARED": {
+        "has no parameters_json": "has no params_json_schema",
+        "Add parameters_json to the agent's tool": "Give the RemoteFunction its params_json_schema",
+    },
 }
-"""What the server advises, and what it means here."""
+"""What the server advises, by reason, and what it means here. Errors of other reasons quote a program or a model."""
 
 _ONE_OF_AGENTS = re.compile(r"agent(?:\.agents\[(\d+)\])?(?:\.|$)")
 
@@ -123,7 +125,7 @@ def reworded(error: E, agents: Sequence[str] = (), names: Mapping[str, str] = _R
         for one, path in said:
             text = text.replace(f"{one.field}: {one.description}", f"{path}: {one.description}")
         error.violations = tuple(Violation(field=path, description=one.description) for one, path in said)
-    for theirs, ours in _PHRASES.items():
+    for theirs, ours in _ADVICE.get(error.reason, {}).items():
         text = text.replace(theirs, ours)
     error.message, error.args = text, (text,)
     return error
