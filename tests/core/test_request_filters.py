@@ -1,5 +1,6 @@
 """Filters of model requests: as data and as programs, one after another, for one request alone."""
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -99,6 +100,17 @@ def test_an_item_that_a_filter_says_twice_goes_once() -> None:
     assert contents(turn.sent())[-1] == "function_call_output"
     assert [item["call_id"] for item in turn.sent() if "output" in item] == ["x", "c1"]
     assert contents(turn.sent()).count("Hi") == 2
+
+
+def test_a_listing_of_tools_that_stands_there_twice_is_sent_once() -> None:
+    """Also where one of the tools has a parameter of a name that messages have."""
+    schema = {"type": "object", "properties": {"role": {"type": "string"}, "id": {"type": "string"}}}
+    tools = [{"name": "invite", "input_schema": schema}]
+    listing = json.dumps({"type": "mcp_list_tools", "id": "mcpl_1", "server_label": "users", "tools": tools})
+    turn = Turn(history=(listing, listing))
+    turn.begin()
+
+    assert [item.get("type", item.get("content")) for item in turn.sent()] == ["mcp_list_tools", "Hi"]
 
 
 def test_a_message_does_not_join_once_a_filter_has_answered() -> None:

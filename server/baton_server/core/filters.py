@@ -48,6 +48,7 @@ _TOOL_ITEMS = frozenset(
 Texts = Sequence[str]
 
 # What is within another text is escaped, so that these find an item's own members, or those of what is inside it.
+_ROLE = re.compile(r'"role"\s*:\s*"')  # in a schema of parameters, of that name, it is no text
 _CALL_ID = re.compile(r'"call_id"\s*:\s*"([^"]*)"')
 _ID = re.compile(r'"id"\s*:\s*"([^"]*)"')
 _IS_OUTPUT = re.compile(r'"type"\s*:\s*"[a-z_]+_output"')
@@ -124,7 +125,7 @@ def _may_repeat(texts: Texts) -> bool:
     """Tell whether an item may stand there several times, without parsing them: every request asks."""
     seen: set[tuple[str, bool]] = set()
     for text in texts:
-        if '"role"' in text:
+        if _ROLE.search(text) is not None:
             continue
         found = _CALL_ID.search(text) or _ID.search(text)
         key = (found[1], _IS_OUTPUT.search(text) is not None) if found else None
