@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
 import pytest
 from tests.api.calling import Client, fresh, helper, refused
 from tests.api.conftest import Serve
-from tests.support.scripted_model import say
+from tests.support.scripted_model import Gate, say
 
 from baton.v1 import session_pb2 as pb
 
@@ -156,6 +157,22 @@ async def test_a_run_with_nothing_to_begin_with_is_refused(serve: Serve, config:
 
     assert (refusal.reason, refusal.paths) == ("INVALID_REQUEST", ["items_json"])
     assert not (await served.client.sessions.ListSessions(pb.ListSessionsRequest())).sessions
+
+
+@pytest.mark.parametrize("config", [{"history": {"session": {"limit": 0}}}, CALLER])
+async def test_so_is_one_that_waits_behind_another_turn(serve: Serve, config: Any) -> None:
+    """What that one says will be in a history that is not read."""
+    gate = Gate()
+    served = await serve(say("One.", gate))
+    made = await served.client.session(agent=helper())
+    first = asyncio.ensure_future(served.client.run(session_id=made.session_id, text="a"))
+    await gate.reached()
+
+    refusal = await refused(served.client.run(session_id=made.session_id, items_json="[]", run_config=config))
+    gate.open()
+
+    assert (refusal.reason, refusal.paths) == ("INVALID_REQUEST", ["items_json"])
+    assert (await first).turn.output == "One."
 
 
 async def test_a_limit_of_nothing_reads_nothing(serve: Serve) -> None:

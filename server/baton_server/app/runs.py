@@ -150,7 +150,7 @@ class Runs:
         if active and run.if_busy is IfBusy.REJECT:
             raise await busy(self._runtime, session.session_id, active)
         asked = await self._asked(request, run, session)
-        if not run.items and run.continues is None and not active:
+        if not run.items and run.continues is None:
             await self._check_history(session, asked.config)
         keeper = keeper_after(session, asked.config.mode)
         turn = self._acceptance.turn(asked, recording)
@@ -218,7 +218,8 @@ class Runs:
             case HistoryMode.RESPONSE if history.id:
                 return
             case HistoryMode.SESSION if history.limit != 0:
-                if await self._runtime.store.items.newest_in_history(session.session_id, 1):
+                # The turn that it waits behind says something, at least.
+                if session.active_turn_id or await self._runtime.store.items.newest_in_history(session.session_id, 1):
                     return
             case _:
                 pass
