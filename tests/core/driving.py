@@ -41,6 +41,7 @@ from baton_server.core.inputs import (
     CallSettled,
     CancelAsked,
     DecisionMade,
+    DecisionsMade,
     HookAnswered,
     Input,
     ModelFailed,
@@ -106,12 +107,12 @@ class Turn:
         assert isinstance(self.state, Watched)
         self.twin = self.state.twin = TurnState.of(self.created, self.pinned)
         self.log: list[Event] = []
-        self.fed: list[Input] = []
+        self.fed: list[Input | DecisionsMade] = []
         self.heard: set[str] = set()
 
     # -- what happens -------------------------------------------------------------------------------------
 
-    def feed(self, *inputs: Input) -> list[EventBody]:
+    def feed(self, *inputs: Input | DecisionsMade) -> list[EventBody]:
         """Feeds inputs, one by one; the laws hold after each. Returns what was recorded."""
         start = len(self.log)
         for given in inputs:

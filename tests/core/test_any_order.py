@@ -13,7 +13,7 @@ from tests.core.wild import CONFIGS, GOOD, WORDS, WORSE, answers, graphs, replie
 from baton_server.core.agents import Agent
 from baton_server.core.commands import CallModel, CheckEffect, Command, ServeCall, StopCalls
 from baton_server.core.errors import Failure, Reason
-from baton_server.core.events import CancelMode, TurnStatus
+from baton_server.core.events import CancelMode, Decision, TurnStatus
 from baton_server.core.hooks.question import Question
 from baton_server.core.inputs import (
     Begun,
@@ -21,6 +21,8 @@ from baton_server.core.inputs import (
     CallExpired,
     CallsUnheld,
     CallTimedOut,
+    DecisionMade,
+    DecisionsMade,
     GraceOver,
     ModelTried,
     NewItem,
@@ -111,6 +113,20 @@ class AnyOrder(RuleBasedStateMachine):
         command = self.turn.requests[which % len(self.turn.requests)]
         fresh = self.fresh(drawn, command.run_path)
         self.turn.reply(*fresh, *(fresh[-1:] if repeat else []), path=command.run_path)
+
+    @precondition(lambda self: any(self.turn.state.runs[one.run_path].asked for one in self.turn.requests))
+    @rule(drawn=replies(), which=SMALL, number=PICK, beside=st.integers(0, 3), spaced=st.booleans())
+    def say_again(self, drawn: list[NewItem], which: int, number: int, beside: int, spaced: bool) -> None:
+        """The model says a call that it has said before: alone, behind a thought, or with others."""
+        requests = [one for one in self.turn.requests if self.turn.state.runs[one.run_path].asked]
+        path = requests[which % len(requests)].run_path
+        asked = list(self.turn.state.runs[path].asked.items())
+        model_call_id, (name, arguments) = asked[number % len(asked)]
+        again = call(name, f"{arguments} " if spaced else arguments, model_call_id)
+        others = self.fresh(drawn, path)
+        self.turn.reply(
+            *([again], [think(), again], [think(), again, *others], [*others, again, again])[beside], path=path
+        )
 
     @rule(items=st.lists(WORDS, max_size=3), shift=st.sampled_from([-1, 1]))
     def reply_out_of_time(self, items: list[NewItem], shift: int) -> None:
@@ -217,6 +233,15 @@ class AnyOrder(RuleBasedStateMachine):
         waits = open_call is not None and open_call.awaiting is not None
         approve = approve and not expired
         assert bool(self.turn.decide(call_id, approve=approve, always=always, expired=expired)) == waits
+
+    @rule(drawn=st.lists(st.tuples(PICK, st.booleans(), st.booleans()), min_size=1, max_size=4))
+    def decide_together(self, drawn: list[tuple[int, bool, bool]]) -> None:
+        """Several decisions come at one moment, some perhaps about one call."""
+        made = [Decision(call_id=self.pick(number), approve=yes, always=lasts) for number, yes, lasts in drawn]
+        waits = [one for one in self.turn.state.open_calls.values() if one.awaiting is not None]
+        counts = {one.call_id for one in made} & {one.call_id for one in waits}
+        fed = DecisionsMade(made=tuple(DecisionMade(decision=one) for one in made))
+        assert bool(self.turn.feed(fed)) == bool(counts)
 
     @precondition(lambda self: self.turn.questions())
     @rule(which=PICK, way=SMALL, luck=LUCK)
