@@ -11,11 +11,11 @@ from baton_server.core import texts
 from baton_server.core.agents import Agent, Handoff, ToolUseBehavior
 from baton_server.core.commands import CallModel
 from baton_server.core.errors import Failure, Reason
-from baton_server.core.events import ApprovalRequested, CancelMode, HookKind, TurnStatus
-from baton_server.core.inputs import CallsUnheld
+from baton_server.core.events import ApprovalRequested, CancelMode, Decision, HookKind, TurnStatus
+from baton_server.core.inputs import CallsUnheld, DecisionMade, DecisionsMade
 from baton_server.core.items import FunctionCallOutput, Settlement
 from baton_server.core.run_config import RunConfig, ToolErrorTexts, ToolExecution
-from baton_server.core.tools import Approval, FunctionTool, Terms, ToolGuardrail
+from baton_server.core.tools import AgentTool, Approval, FunctionTool, Terms, ToolGuardrail
 
 CAREFUL = replace(WEATHER, approval=Approval(always=True, expires_s=60))
 ASKED = replace(WEATHER, approval=Approval(hook=hook()))
@@ -232,6 +232,23 @@ def test_a_decision_for_always_holds_for_the_calls_that_wait_and_those_that_come
     assert (len(turn.served) == 1) == approve
     if not approve:
         assert turn.outputs == ["Never."] * 3
+
+
+def test_of_two_decisions_for_always_the_later_call_counts() -> None:
+    """For a call that waits besides as for those that come, though one of the two is in a nested run."""
+    asking = AgentTool(name="ask_helper", agent="Helper", max_turns=2)
+    turn = Turn(agent=Agent(name="Helper", tools=(CAREFUL, asking)))
+    turn.begin()
+    turn.reply(call("ask_helper", '{"input":"Weather?"}', "c1"), call(id="c2"), call(id="c3"))
+    outer = list(turn.state.calls)
+    turn.reply(call(id="n1"), path=(outer[0],))
+    nested = turn.open[-1]
+
+    said = (Decision(call_id=outer[1], approve=True, always=True), Decision(call_id=nested, approve=False, always=True))
+    turn.feed(DecisionsMade(made=tuple(DecisionMade(decision=one) for one in said)))
+
+    assert turn.served == outer[1:]
+    assert [decision.approve for decision in turn.state.sticky.values()] == [True]
 
 
 def test_a_decision_for_once_holds_for_one_call() -> None:

@@ -119,10 +119,11 @@ def decide(record: Recorder, made: Sequence[DecisionMade]) -> None:
     state = record.state
     waiting = [call for run in state.runs.values() for call in map(state.calls.__getitem__, run.unsettled)]
     waiting = [call for call in waiting if call.awaiting is not None and call.decision is None and not call.returned]
+    waiting.sort(key=lambda one: one.path)
     own = {one.decision.call_id: one for one in reversed(made)}
     deciders = [(call, own[call.call.call_id].decision) for call in waiting if call.call.call_id in own]
     lasting = {(call.agent, call.at): decision for call, decision in deciders if decision.lasts}
-    for call in sorted(waiting, key=lambda one: one.path):
+    for call in waiting:
         given, sticky = own.get(call.call.call_id), lasting.get((call.agent, call.at))
         if given is not None:
             failure = _in_vain(call) if given.expired else None
