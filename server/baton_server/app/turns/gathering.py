@@ -71,12 +71,15 @@ class Gathering:
         )
 
 
-def _rank(given: Input) -> int:
-    """Say what is fed first: what was acknowledged as settling or deciding a call, before what is about several.
+_FIRST: tuple[type[Input], ...] = (CallSettled, DecisionMade)
+"""What is fed first: what was acknowledged as settling or deciding a call, before what is about several.
 
-    So no cancel settles a call that has its result, and decisions that came together are taken in together.
-    """
-    return 0 if isinstance(given, CallSettled) else 1 if isinstance(given, DecisionMade) else 2
+So no cancel settles a call that has its result, and decisions that came together are taken in together.
+"""
+
+
+def _rank(given: Input) -> int:
+    return _FIRST.index(type(given)) if type(given) in _FIRST else len(_FIRST)
 
 
 def count_fault(driven: Driven, error: BaseException) -> None:
