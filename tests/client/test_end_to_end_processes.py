@@ -9,6 +9,7 @@ from tests.client.end_to_end import Serve, ended, line_of, program, serve
 from tests.support.scripted_model import Gate, Reply, calls, say
 
 from baton import Agent, Client, RemoteFunction, Runner, ToolCallOutputItem
+from baton.v1 import session_pb2
 
 __all__ = ["serve"]
 
@@ -114,6 +115,38 @@ async def test_an_interrupt_ends_run_sync_and_cancels_the_turn(serve: Serve, fun
         assert await ended(process) == (0, "interrupted\n", "")
         session = await Client().get_session(key="s")
         kinds = [part.event.WhichOneof("event") async for part in Client().watch(session.session_id)]
+        assert "turn_cancelled" in kinds
+
+
+@pytest.mark.parametrize("wait_s", [0, 600], ids=["waiting for an event", "with an event"])
+async def test_an_interrupt_ends_a_streamed_run_and_cancels_the_turn(serve: Serve, wait_s: int) -> None:
+    """Ctrl-C ends the event loop, wherever the program stands in it: nobody pays for the rest of the reply."""
+    text = f"""
+        import asyncio
+        from baton import Agent, Runner, SQLiteSession
+
+        async def main():
+            run = Runner.run_streamed(Agent(name="Assistant"), "Hi", session=SQLiteSession("s"))
+            async for event in run.stream_events():
+                if event.type == "raw_response_event":
+                    print("told", flush=True)
+                    await asyncio.sleep({wait_s})
+
+        try:
+            asyncio.run(main())
+        except KeyboardInterrupt:
+            print("interrupted", flush=True)
+    """
+    gate = Gate()
+    async with serve(say("It ", gate, "rains.")) as served, program(served.baton.address, text) as process:
+        assert await line_of(process) == "told"
+
+        process.send_signal(signal.SIGINT)
+
+        assert await ended(process) == (0, "interrupted\n", "")
+        session = await Client().get_session(key="s")
+        told = Client().watch(session.session_id, follow_until=session_pb2.FOLLOW_NONE)
+        kinds = [part.event.WhichOneof("event") async for part in told]
         assert "turn_cancelled" in kinds
 
 

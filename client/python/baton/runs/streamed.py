@@ -22,7 +22,7 @@ from baton.runs.results import InputListMode, RunResult, listed, make_result, ty
 from baton.runs.run_state import RunState
 from baton.runs.stream_events import AgentUpdatedStreamEvent, Fragments, StreamEvent, item_event
 from baton.runs.turn_status import served_by
-from baton.server.cancelling import abandon, cancel_turn
+from baton.server.cancelling import CANCEL_HERE_S, abandon, cancel_turn
 from baton.server.connection import Connection, connection_for
 from baton.server.content import complete_item, complete_response
 from baton.transport.retry import Backoff
@@ -160,6 +160,8 @@ class RunResultStreaming(TellsGuardrails):
                 yield event
         except asyncio.CancelledError:
             self.cancel()
+            # Here and now: an event loop that ends would cancel the cancelling itself.
+            await asyncio.wait({self._task}, timeout=CANCEL_HERE_S)
             raise
         if self._error is not None:
             raise self._error
