@@ -123,6 +123,8 @@ def test_a_dict_is_as_good_as_an_object() -> None:
         ({"model_provider": object()}, TypeError, "providers are configured at the server"),
         ({"tracing": {"api_key": "sk-1"}}, UserError, "a stored configuration holds no secret"),
         ({"tracing": {"exporter": 1}}, TypeError, "TracingConfig does not support exporter"),
+        ({"trace_metadata": {"seen": {1}}}, TypeError, "trace_metadata['seen'] must be a text or what JSON can say"),
+        ({"trace_metadata": {1: "x"}}, TypeError, "trace_metadata: the name of a label must be a text, not 1"),
         ({"trace_id": "t"}, UserError, 'trace_id must be "trace_" and 32 hex digits'),
         ({"output_guardrails": [len]}, TypeError, "no output guardrail"),
         ({"session_input_callback": 1}, TypeError, "session_input_callback must be a function or a RemoteHook, not 1"),
@@ -153,7 +155,7 @@ def test_a_run_says_how_it_is_traced() -> None:
         workflow_name="Mine",
         trace_include_sensitive_data=False,
         tracing={"include_task_and_turn_spans": False},
-        trace_metadata={"k": "v"},
+        trace_metadata={"k": "v", "attempt": 2},
     )
 
     with trace("Around", trace_id=trace_id, group_id="g", metadata={"x": "y"}):
@@ -163,7 +165,7 @@ def test_a_run_says_how_it_is_traced() -> None:
         workflow_name="Mine",
         trace_id=trace_id,
         group_id="g",
-        metadata={"k": "v"},
+        metadata={"k": "v", "attempt": "2"},
         include_sensitive_data=False,
         include_turn_spans=False,
     )

@@ -131,7 +131,7 @@ class ToolApprovalItem(RunItemBase):
     bound to, and until when one can be made.
     """
 
-    required_action: event_pb2.RequiredAction
+    required_action: event_pb2.RequiredAction = field(repr=False)  # a page of fields, most of which raw_item shows
     type: Literal["tool_approval_item"] = "tool_approval_item"
 
     @property

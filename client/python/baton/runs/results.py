@@ -14,6 +14,7 @@ from baton.items.usage import Usage
 from baton.runs.guardrail_results import GuardrailResults, TellsGuardrails
 from baton.runs.outcome import Outcome, input_list
 from baton.runs.plan import Input
+from baton.runs.printing import agent_line, output_line, printed
 from baton.runs.run_state import RunState
 from baton.v1 import runner_pb2
 
@@ -44,6 +45,9 @@ class RunResult(TellsGuardrails):
     guardrails: GuardrailResults = field(repr=False)
     next_items_json: str | None = field(repr=False)
     state: RunState[Any] = field(repr=False)
+
+    def __str__(self) -> str:
+        return printed(self, [agent_line("Last", self.last_agent), output_line(self.final_output)])
 
     @property
     def usage(self) -> Usage:

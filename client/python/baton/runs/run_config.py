@@ -29,7 +29,7 @@ from baton.hooks.data import HandoffHistoryData, SessionInputData
 from baton.hooks.refs import RefOf, hook_use, only_remote
 from baton.options import options
 from baton.runs.run_options import RunOptions
-from baton.runs.tracing import TracingConfig, check_trace_id, check_tracing, trace, tracing_to_pb
+from baton.runs.tracing import TracingConfig, check_trace_id, check_tracing, trace, trace_labels, tracing_to_pb
 from baton.server.session_settings import SessionSettings, read_session_settings
 from baton.v1 import run_config_pb2
 
@@ -96,7 +96,7 @@ class RunConfig:
     function's output that an output guardrail held back: a text, or a function of OutputGuardrailBlockedMessageArgs.
 
     Traces: `tracing_disabled`, `tracing` (a TracingConfig), `trace_include_sensitive_data` (None: as the server says),
-    `workflow_name`, `trace_id`, `group_id`, `trace_metadata`.
+    `workflow_name`, `trace_id`, `group_id`, `trace_metadata` (labels; what is no text is sent as JSON).
 
     `scopes`: where the names of `RemoteFunction`s and `RemoteHook`s are looked up, in order, before the empty scope; at
     most 6, since this process's own two come before them. `lifecycle_hooks`: are told what happens; nothing waits for
@@ -126,7 +126,7 @@ class RunConfig:
     workflow_name: str | None = None
     trace_id: str | None = None
     group_id: str | None = None
-    trace_metadata: Mapping[str, str] | None = None
+    trace_metadata: Mapping[str, Any] | None = None
     scopes: Sequence[str] = ()
     lifecycle_hooks: Sequence[LifecycleHook | LifecycleFunction | RemoteHook] = ()
 
@@ -151,6 +151,7 @@ class RunConfig:
         check_formatter(self.tool_error_formatter)
         check_tracing(self.tracing)
         check_trace_id("RunConfig", self.trace_id)
+        object.__setattr__(self, "trace_metadata", trace_labels("RunConfig: trace_metadata", self.trace_metadata))
         self._check_words()
 
     def _check_words(self) -> None:

@@ -12,6 +12,7 @@ from baton.items.model_response import ModelResponse
 from baton.items.run_items import RunItem
 from baton.items.usage import Usage
 from baton.runs.guardrail_results import GuardrailResults, TellsGuardrails
+from baton.runs.printing import agent_line, printed
 from baton.runs.run_state import RunState
 
 
@@ -31,6 +32,9 @@ class RunErrorDetails(TellsGuardrails):
     turn_id: str
     state: RunState[Any] = field(repr=False)
     guardrails: GuardrailResults = field(default_factory=GuardrailResults, repr=False)
+
+    def __str__(self) -> str:
+        return printed(self, [agent_line("Last", self.last_agent)])
 
     @property
     def usage(self) -> Usage:

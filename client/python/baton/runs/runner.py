@@ -81,6 +81,12 @@ class Runner:
         starting_agent: Agent[Any], input: Input | RunState[Any], **options: Unpack[RunArguments]
     ) -> RunResultStreaming:
         """Begin a run and return at once; read its events with `stream_events()`. Needs a running event loop."""
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            raise RuntimeError(
+                "Runner.run_streamed() needs a running event loop: call it in a coroutine, or use Runner.run_sync()"
+            ) from None
         return RunResultStreaming(make_plan(starting_agent, input, options))
 
 

@@ -17,6 +17,7 @@ from baton.runs.course import Course, OldTurn, begin
 from baton.runs.guardrail_results import GuardrailResults, TellsGuardrails
 from baton.runs.outcome import Making, Outcome
 from baton.runs.plan import Input, Plan
+from baton.runs.printing import agent_line, output_line, printed
 from baton.runs.rests import MAX_SERVED_RESTS, paused
 from baton.runs.results import InputListMode, RunResult, listed, make_result, typed
 from baton.runs.run_state import RunState
@@ -64,6 +65,16 @@ class RunResultStreaming(TellsGuardrails):
         self.max_turns = plan.options.max_turns
         self.is_complete = False
         self._task = asyncio.create_task(self._run(), name="baton streamed run")
+
+    def __str__(self) -> str:
+        lines = [
+            agent_line("Current", self.last_agent),
+            f"Current turn: {self.current_turn}",
+            f"Max turns: {self.max_turns}",
+            f"Is complete: {self.is_complete}",
+            output_line(self.final_output),
+        ]
+        return printed(self, lines)
 
     # -- what the run gave -----------------------------------------------------------------------
 

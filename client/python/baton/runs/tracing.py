@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextvars
+import json
 import re
 import uuid
 from collections.abc import Iterator, Mapping
@@ -54,19 +55,20 @@ def trace(
     workflow_name: str,
     trace_id: str | None = None,
     group_id: str | None = None,
-    metadata: Mapping[str, str] | None = None,
+    metadata: Mapping[str, Any] | None = None,
     disabled: bool = False,
 ) -> Iterator[Trace]:
     """Bind the traces of the runs inside: one workflow name, one group, one set of labels.
 
     `trace_id`: "trace_" and 32 hex digits: they are one trace. Without a `group_id` they get a new one of their own, so
-    that they are found together.
+    that they are found together. `metadata`: labels; what is no text is sent as JSON.
     """
     check_trace_id("trace", trace_id)
+    labels = trace_labels("trace: metadata", metadata)
     made = Trace(
         workflow_name=workflow_name,
         group_id=group_id or f"group_{uuid.uuid4().hex}",
-        metadata=dict(metadata or {}),
+        metadata=labels or {},
         disabled=disabled,
         trace_id=trace_id,
     )
@@ -97,6 +99,27 @@ def check_trace_id(owner: str, trace_id: object) -> None:
     """Check an id. Raises UserError, with the value."""
     if trace_id is not None and not (isinstance(trace_id, str) and _TRACE_ID.fullmatch(trace_id)):
         raise UserError(f'{owner}: trace_id must be "trace_" and 32 hex digits in small letters, not {trace_id!r}')
+
+
+def trace_labels(what: str, given: Any) -> dict[str, str] | None:
+    """Write labels as texts, what is none as JSON. Raises TypeError for what can be neither."""
+    if given is None:
+        return None
+    if not isinstance(given, Mapping):
+        raise TypeError(f"{what} must be a dict, not {given!r}")
+    for name in given:
+        if not isinstance(name, str):
+            raise TypeError(f"{what}: the name of a label must be a text, not {name!r}")
+    return {name: _label(f"{what}[{name!r}]", value) for name, value in given.items()}
+
+
+def _label(what: str, value: object) -> str:
+    if isinstance(value, str):
+        return value
+    try:
+        return json.dumps(value, ensure_ascii=False)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"{what} must be a text or what JSON can say, not {value!r}") from error
 
 
 def check_tracing(given: Any) -> None:
