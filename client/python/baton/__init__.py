@@ -21,7 +21,7 @@ the way to them; `testing` tries functions without a server. `v1` is generated f
 from typing import TYPE_CHECKING
 
 from baton import handoff_filters, sdk_names
-from baton.absent import refuse_absent
+from baton.absent import refusing
 from baton.address import set_default_address
 from baton.agents.agent import Agent
 from baton.agents.agent_output import AgentOutputSchema, AgentOutputSchemaBase
@@ -388,7 +388,4 @@ __all__ = [
 __all__ += sdk_names.__all__
 
 if not TYPE_CHECKING:  # else every name would be one, for a type checker
-
-    def __getattr__(name: str) -> object:
-        refuse_absent(name)
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    __getattr__ = refusing(__name__)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from baton.absent import refusing
 from baton.errors import (
     AgentsException,
     InputGuardrailTripwireTriggered,
@@ -31,3 +34,6 @@ __all__ = [
     "ToolTimeoutError",
     "UserError",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__ = refusing(__name__)

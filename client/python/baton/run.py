@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from baton.absent import refusing
 from baton.hooks.answers import ModelInputData
 from baton.hooks.data import CallModelData
 from baton.runs.results import RunResult
@@ -26,3 +29,6 @@ __all__ = [
     "ToolErrorFormatter",
     "ToolExecutionConfig",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__ = refusing(__name__)

@@ -15,7 +15,10 @@ from baton.agents.tool_writing import Tool
 from baton.agents.tools import FunctionToolCustomDataContext
 from baton.context.run_context import RunContextWrapper
 from baton.hooks.data import CallModelData, LifecycleData
+from baton.items.responses import TResponseInputItem
+from baton.runs.results import RunResult
 from baton.runs.run_config import ReasoningItemIdPolicy, ToolNameCollisionPolicy, ToolNotFoundBehavior
+from baton.runs.streamed import RunResultStreaming
 
 __all__ = [
     "AgentBase",
@@ -28,6 +31,7 @@ __all__ = [
     "RetryPolicy",
     "RunErrorHandler",
     "RunErrorHandlers",
+    "RunResultBase",
     "TContext",
     "TResponseInputItem",
     "Tool",
@@ -43,11 +47,9 @@ __all__ = [
 TContext = TypeVar("TContext")
 """The application's own context."""
 
-TResponseInputItem = dict[str, Any]
-"""An item as the Responses API writes it."""
-
 AgentBase = Agent
 AgentHookContext = LifecycleData
+RunResultBase = RunResult | RunResultStreaming
 
 # What functions return may be awaited.
 CallModelInputFilter = Callable[[CallModelData[Any]], Any]

@@ -16,6 +16,10 @@ _ROLES = {
 }
 
 
+TResponseInputItem = dict[str, Any]
+"""An item as the Responses API writes it."""
+
+
 class RawItem(dict[str, Any]):
     """An item as its JSON object, readable as `raw["call_id"]`, `raw.get("call_id")` and `raw.call_id`."""
 
