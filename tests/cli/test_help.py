@@ -56,6 +56,11 @@ def test_everything_that_can_be_given_is_explained(path: tuple[str, ...], comman
         assert text[0] == text[0].upper(), f"{names(path)}: {parameter.opts}: {text!r}"
 
 
+async def test_a_flag_prints_the_version_too() -> None:
+    """Whichever of the two is tried first."""
+    assert (await baton("--version")).out == (await baton("version")).out != ""
+
+
 def test_all_commands_are_walked() -> None:
     """Those of groups too."""
     found = {names(path) for path, _ in ALL}

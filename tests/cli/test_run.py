@@ -198,6 +198,7 @@ async def test_what_cannot_be_tried_is_refused_with_two(tmp_path: Path, agent: s
     cases: list[tuple[list[str], str]] = [
         ([str(wrong), "Hi"], "nom"),
         ([str(tmp_path / "none.yaml"), "Hi"], "none.yaml"),
+        (["agent.py", "Hi"], "agent.py is a Python program; run it by python agent.py"),
         ([agent], f"INPUT is missing; write baton run {agent} INPUT"),
         ([], "INPUT is missing"),
         ([agent, "  "], "INPUT is empty"),
@@ -227,7 +228,7 @@ async def test_what_is_not_there_is_told_with_four(tmp_path: Path, agent: str) -
         gone = await house.baton("run", agent, "Hi", "--session", "sess_gone", code=4)
         unnamed = await house.baton("run", "Hi", "--session", "new", code=2)
 
-    assert "'Nobody'" in nobody.err and "no file" in nobody.err
+    assert nobody.err.startswith("baton: there is no file Nobody, and no kept agent has the id or the name 'Nobody'")
     assert "'sess_gone'" in gone.err
     assert "'new' is new; say which agent" in unnamed.err
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib.metadata import version as installed_version
+from typing import Annotated
 
 import typer
 
@@ -64,6 +65,21 @@ app.command(rich_help_panel=LOOK)(health)
 def version() -> None:
     """Print the version."""
     typer.echo(installed_version("baton-runtime"))
+
+
+def _asked_version(asked: bool) -> None:
+    if asked:
+        version()
+        raise typer.Exit
+
+
+@app.callback(help=app.info.help)
+def _every(
+    _version: Annotated[
+        bool, typer.Option("--version", callback=_asked_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Take what stands before every command."""
 
 
 flow_help(app)

@@ -54,6 +54,12 @@ def given_agent(word: str | None) -> Given:
     if not word:
         return Given()
     path = Path(word)
+    if path.suffix == ".py":
+        fail(
+            ExitCode.USAGE,
+            f"{word} is a Python program; run it by python {word}. Here an agent is a file (YAML or JSON) or a kept "
+            "one, and --host adds the functions of a module",
+        )
     if not (path.is_file() or word.endswith(AGENT_FILES) or os.sep in word):
         return Given(name=word)
     try:
@@ -70,7 +76,7 @@ async def choose_agent(client: Client, given: Given, session: session_pb2.Sessio
         try:
             revision = await find_agent(client, given.name)
         except NotFoundError as error:
-            raise NotFoundError(f"{error}, and no file {given.name}") from None
+            raise NotFoundError(f"there is no file {given.name}, and {error}") from None
         return Chosen(agent=revision.agent, ref=agent_pb2.AgentRef(agent_id=revision.agent_id))
     if session is not None and session.HasField("agent"):
         return Chosen(agent=session.agent.agent, own=True)
