@@ -14,6 +14,7 @@ from tests.support.scripted_model import calls
 from baton import (
     Agent,
     AgentTool,
+    Client,
     FunctionTool,
     Handoff,
     InvalidRequestError,
@@ -25,6 +26,7 @@ from baton import (
     RunConfig,
     Runner,
     SQLiteSession,
+    StateError,
     ToolExecutionConfig,
     UserError,
     function_tool,
@@ -134,6 +136,35 @@ async def test_advice_is_given_by_the_names_of_arguments(serve: Serve) -> None:
             await Runner.run(Agent(name="A", tools=[work, work]), "Hi", run_config=config)
         with pytest.raises(Exception, match=r"has no params_json_schema.*Give the RemoteFunction its"):
             await Runner.run(Agent(name="A", tools=[RemoteFunction("elsewhere")]), "Hi")
+        config = RunConfig(scopes=["office"])
+        with pytest.raises(StateError, match=r"\(looked in the scopes .*, 'office' and the empty one\)"):
+            await Runner.run(Agent(name="A", tools=[work, RemoteFunction("elsewhere")]), "Hi", run_config=config)
+
+
+async def test_a_client_is_told_of_its_agents_by_their_names(serve: Serve) -> None:
+    """Of those that it wrote itself; one in the contract's words is told in those. Nothing else is in the way."""
+    chosen = ModelSettings(tool_choice="nobody")
+    desk = Agent(name="Desk", handoffs=[Agent(name="Billing", model_settings=chosen)])
+    bare = agent_pb2.Agent(name="Bare", model_settings={"tool_choice": "nobody"})
+    client = Client()
+    async with serve():
+        for kept in (client.create_session(agent=desk), client.create_agent(desk), client.update_agent("x", desk)):
+            with pytest.raises(InvalidRequestError, match=r"Agent 'Billing': model_settings\.tool_choice") as raised:
+                await kept
+            assert raised.value.__cause__ is None and raised.value.__suppress_context__
+        with pytest.raises(InvalidRequestError, match=r"wrong: agent\.model_settings\.tool_choice"):
+            await client.create_agent(bare)
+
+
+async def test_a_batch_is_told_by_its_numbers(serve: Serve) -> None:
+    """Which of its inputs is wrong; and where a function was looked for."""
+    client = Client()
+    async with serve():
+        session = await client.create_session(agent=Agent(name="Desk", tools=[RemoteFunction("elsewhere")]))
+        with pytest.raises(InvalidRequestError, match=r"wrong: inputs\[1\]\[0\]\.role: 'userr'"):
+            await client.submit(session.session_id, "Hi", [{"role": "userr", "content": "Hi"}])
+        with pytest.raises(StateError, match=r"looked in the empty scope\)\. Give the RemoteFunction its params_json"):
+            await client.submit(session.session_id, "Hi")
 
 
 async def test_words_that_a_function_raised_stay_as_they_are(serve: Serve) -> None:

@@ -86,6 +86,9 @@ _AGENT = _SETTINGS | {
 OF_ADDED_ITEMS = {r"items_json": "items"}
 """Of a request that brings items alone."""
 
+OF_SUBMITTED = {r"inputs\[(\d+)\]\.items_json": r"inputs[\1]"}
+"""Of a batch of inputs, which are told apart by their numbers."""
+
 _ADVICE: Mapping[str, Mapping[str, str]] = {
     "MAX_TURNS_EXCEEDED": {"run_config.max_turns, or set unlimited_turns": "max_turns, or pass max_turns=None"},
     "USER_ERROR": {"set tool_name_collision to LAST_WINS": 'leave tool_name_collision_policy at "warn"'},

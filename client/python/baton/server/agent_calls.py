@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from baton.agents.agent import Agent, agent_to_pb
+from baton.own_words import in_own_words
 from baton.server.connection import Connection, connection_for
 from baton.server.paging import pages
 from baton.v1 import agent_pb2
@@ -32,7 +34,8 @@ class AgentCalls:
         request = agent_pb2.CreateAgentRequest(
             request_id=uuid.uuid4().hex, agent=written_agent(agent), metadata=metadata
         )
-        answer = await self._connection.unary(self._connection.agents.CreateAgent, request)
+        with words_of(agent):
+            answer = await self._connection.unary(self._connection.agents.CreateAgent, request)
         return answer.revision
 
     async def get_agent(self, agent_id: str, revision: int | None = None) -> agent_pb2.AgentRevision:
@@ -74,13 +77,22 @@ class AgentCalls:
             expected_revision=expected_revision,
             metadata=metadata,
         )
-        answer = await self._connection.unary(self._connection.agents.UpdateAgent, request)
+        with words_of(agent):
+            answer = await self._connection.unary(self._connection.agents.UpdateAgent, request)
         return answer.revision
 
     async def delete_agent(self, agent_id: str) -> None:
         """Remove a kept agent with all its revisions; who pinned one keeps it."""
         request = agent_pb2.DeleteAgentRequest(request_id=uuid.uuid4().hex, agent_id=agent_id)
         await self._connection.unary(self._connection.agents.DeleteAgent, request)
+
+
+def words_of(agent: object) -> AbstractContextManager[None]:
+    """Say what is wrong with a request that brings an agent as whoever wrote that: of `baton.v1` as that says it."""
+    if not isinstance(agent, Agent):
+        return nullcontext()
+    made = agent_to_pb(agent)
+    return in_own_words([made.name, *(other.name for other in made.agents)])
 
 
 def written_agent(agent: AnyAgent) -> agent_pb2.Agent:

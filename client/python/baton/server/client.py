@@ -6,7 +6,7 @@ import uuid
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from typing import Any
 
-from baton.server.agent_calls import AgentCalls, AnyAgent, written_agent
+from baton.server.agent_calls import AgentCalls, AnyAgent, words_of, written_agent
 from baton.server.cancelling import streamed_request
 from baton.server.content import complete_item, list_items, read_content
 from baton.server.input_calls import InputCalls
@@ -41,7 +41,8 @@ class Client(AgentCalls, InputCalls):
             request.agent_ref.CopyFrom(agent)
         elif agent is not None:
             request.agent.CopyFrom(written_agent(agent))
-        answer = await self._connection.unary(self._connection.sessions.CreateSession, request)
+        with words_of(agent):
+            answer = await self._connection.unary(self._connection.sessions.CreateSession, request)
         return answer.session
 
     async def get_session(self, session_id: str = "", *, key: str = "") -> session_pb2.Session:

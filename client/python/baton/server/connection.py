@@ -128,7 +128,7 @@ class Connection:
     ) -> None:
         """Wait before the next try after a break. Raises where there is to be none."""
         if not is_break(failed):
-            raise error_from_rpc(failed, doing) from failed
+            raise error_from_rpc(failed, doing) from None  # it says all, and gRPC's own takes a page to say it
         if broke_off(failed):  # a long first call is answered at its end alone
             self._contacted = True
         self.lost()
@@ -188,7 +188,7 @@ class Connection:
         if not self._contacted and waited >= self.timing.first_contact_s(_words(failed)):
             raise self._absent(why_broken(failed)) from None
         if timeout is not None and waited >= timeout:
-            raise error_from_rpc(failed, f"no answer within {timeout:g} s") from failed
+            raise error_from_rpc(failed, f"no answer within {timeout:g} s") from None
 
     def _absent(self, why: str) -> BatonConnectionError:
         return BatonConnectionError(

@@ -10,6 +10,7 @@ from baton.context.approvals import Ruling
 from baton.errors import FunctionError, TooLargeError
 from baton.items.outputs import MAX_RESULT_BYTES, payload_bytes, result_of, result_of_error
 from baton.items.raw_items import write_items
+from baton.own_words import OF_SUBMITTED, in_own_words
 from baton.server.cancelling import cancel_request
 from baton.server.connection import Connection, connection_for
 from baton.v1 import event_pb2, session_pb2
@@ -46,7 +47,8 @@ class InputCalls:
             inputs=[_input(given) for given in inputs],
             if_busy=if_busy,
         )
-        return await self._connection.unary(self._connection.sessions.SubmitInput, request)
+        with in_own_words(names=OF_SUBMITTED):
+            return await self._connection.unary(self._connection.sessions.SubmitInput, request)
 
     async def settle(self, action: event_pb2.RequiredAction, result: Any) -> session_pb2.InputOutcome:
         """Give the result of an open call, in any state of it.

@@ -136,11 +136,10 @@ class Acceptance:
             function = replace(function, execution=_execution(handler).under(function.execution))
         if not function.parameters_json:
             if handler is None or not handler.parameters_json:
-                shown = ", ".join(repr(scope) if scope else "the empty one" for scope in scopes)
                 raise refuse(
                     Reason.FUNCTION_UNDECLARED,
                     f"The function {function.name!r} has no parameters_json, and no attached worker declares any "
-                    f"(looked in the scopes {shown}). Add parameters_json to the agent's tool, or attach a "
+                    f"(looked in {_places(scopes)}). Add parameters_json to the agent's tool, or attach a "
                     "worker that serves the function with its schema.",
                     function=function.name,
                     scopes=",".join(scopes),
@@ -160,6 +159,14 @@ class Acceptance:
                 fields="1",
             )
         return replace(function, strict=allows if function.strict is None else function.strict)
+
+
+def _places(scopes: tuple[str, ...]) -> str:
+    """Say where a function was looked for: some scopes, the empty one at last."""
+    named = [repr(scope) for scope in scopes if scope]
+    if not named:
+        return "the empty scope"
+    return f"the scope{'s' if named[1:] else ''} {', '.join(named)} and the empty one"
 
 
 def _words(agent: str, description: str) -> str:
