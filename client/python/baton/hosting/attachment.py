@@ -268,7 +268,7 @@ class Attachment:
         """Tell where it is attached. `quietly`: it never was away."""
         again, self._attached_before = " again" if self._attached_before else "", True
         if self._wanted.specs:  # else all were refused, which was told
-            where = f" in {', '.join(self.scopes)}" if self.scopes else ""
+            where = f" in {', '.join(scope or 'the empty scope' for scope in self.scopes)}" if self.scopes else ""
             level = logging.DEBUG if quietly else logging.INFO
             _log.log(level, "attached to %s%s, serving %s%s", self._server, again, ", ".join(self._wanted.shown), where)
 
