@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import get_origin
 
@@ -163,6 +164,24 @@ def test_the_address_is_looked_for_in_order(monkeypatch: pytest.MonkeyPatch) -> 
     assert (resolve_address(), resolve_address("arg:1")) == ("set:1", "arg:1")
     baton.set_default_address(None)
     assert resolve_address() == "env:1"
+
+
+@pytest.mark.parametrize("wrong", ["http://127.0.0.1:50051", "127.0.0.1", "localhost:port", ":50051", "a b:1", "::1:1"])
+def test_what_is_no_address_is_told_at_once(monkeypatch: pytest.MonkeyPatch, wrong: str) -> None:
+    """Wherever it was written, with how to write it; nobody waits for a server that can never answer."""
+    with pytest.raises(baton.UserError, match=f"set_default_address: {re.escape(repr(wrong))} is no address"):
+        baton.set_default_address(wrong)
+    with pytest.raises(baton.UserError, match=r"address: .* write HOST:PORT, for example 127\.0\.0\.1:50051"):
+        resolve_address(wrong)
+    monkeypatch.setenv("BATON_ADDRESS", wrong)
+    with pytest.raises(baton.UserError, match="BATON_ADDRESS: "):
+        resolve_address()
+
+
+@pytest.mark.parametrize("address", ["server:50051", "[::1]:50051", "unix:/run/baton.sock", "dns:///server:50051"])
+def test_every_address_that_grpc_takes_is_taken(address: str) -> None:
+    """As it is."""
+    assert resolve_address(address) == address
 
 
 def test_all_that_is_exported_is_there_and_documented() -> None:
