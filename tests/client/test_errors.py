@@ -126,6 +126,27 @@ async def test_a_server_that_was_never_there_is_named(clock: FakeClock, tmp_path
     await connection.close()
 
 
+async def test_a_server_that_stays_away_is_told_once_in_few_words(
+    clock: FakeClock, caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    """Who waits for a run learns what for; not gRPC's list of the addresses that it tried."""
+    connection = Connection(f"unix:{tmp_path}/nobody.sock", clock.timing)
+    connection.contacted()
+
+    async def operation() -> None:
+        clock.time += 4.0
+        await connection.sessions.GetSession(session_pb2.GetSessionRequest(session_id="s"))
+
+    with pytest.raises(baton.BatonConnectionError):
+        await soon(connection.persist(operation, "GetSession", 18.0))
+
+    assert caplog.messages == [
+        f"{connection.address} does not answer (UNAVAILABLE: No such file or directory); trying GetSession again until "
+        "it does"
+    ]
+    await connection.close()
+
+
 async def test_a_call_is_given_up_at_its_timeout(server: ScriptedServer, clock: FakeClock) -> None:
     """A server that was there and stays away fails a call that is no run."""
     connection = Connection(server.address, clock.timing)

@@ -134,7 +134,8 @@ class Connection:
         self.lost()
         self._give_up(began, timeout, failed)
         if backoff.failures == REPORT_AFTER and self._contacted:
-            _log.warning("%s at %s: %s; trying again until it answers", doing, self.address, failed.details())
+            why = why_broken(failed)
+            _log.warning("%s does not answer (%s); trying %s again until it does", self.address, why, doing)
         patience = self.timing.first_contact_s(_words(failed))
         left = None if self._contacted else patience - (self.timing.now() - began)
         await backoff.wait(left)
