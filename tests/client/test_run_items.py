@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from typing import Any
 
 from tests.client.turns import call, handed, handoff, message, output, undecided, user
 
 from baton import Agent, HandoffOutputItem, ToolApprovalItem, ToolCallItem, ToolCallOutputItem
+from baton.items.responses import RawItem
 from baton.items.run_items import Names, RunItem
 from baton.runs.item_order import RunItems, arranged, key_of
 from baton.v1 import item_pb2
@@ -102,6 +104,18 @@ def test_an_approval_shows_the_call_as_the_model_made_it() -> None:
     assert isinstance(own, ToolApprovalItem) and isinstance(nested, ToolApprovalItem)
     assert (own.name, own.call_id, own.arguments, own.agent) == ("a", "fc_1", '{"x":1}', ASSISTANT)
     assert (nested.tool_name, nested.call_id, nested.arguments, nested.agent) == ("b", "call_2", '{"y":2}', BILLING)
+
+
+def test_an_item_is_dumped_as_one_of_the_openai_package() -> None:
+    """To plain dictionaries that share nothing with it, and to JSON."""
+    item = RawItem(type="message", id=None, content=[RawItem(type="output_text", text="é")])
+
+    dumped = item.model_dump(exclude_unset=True)
+    dumped["content"][0]["text"] = "changed"
+
+    assert type(dumped["content"][0]) is dict and item.content[0].text == "é"
+    assert item.model_dump(exclude_none=True) == {"type": "message", "content": [{"type": "output_text", "text": "é"}]}
+    assert json.loads(item.model_dump_json(indent=2)) == item and "é" in item.model_dump_json()
 
 
 def test_replies_are_told_apart() -> None:

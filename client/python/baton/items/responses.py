@@ -29,6 +29,24 @@ class RawItem(dict[str, Any]):
         except KeyError:
             raise AttributeError(f"this {self.get('type', 'item')} has no {name!r}") from None
 
+    def model_dump(
+        self, *, mode: str = "python", exclude_unset: bool = False, exclude_none: bool = False
+    ) -> dict[str, Any]:
+        """Copy it to plain dictionaries, as objects of the openai package do; in each `mode` it is what JSON can say.
+
+        `exclude_unset` changes nothing: what was not set is not here.
+        """
+        made: dict[str, Any] = json.loads(json.dumps(self), object_hook=_without_none if exclude_none else None)
+        return made
+
+    def model_dump_json(self, *, indent: int | None = None) -> str:
+        """Write it as JSON."""
+        return json.dumps(self, indent=indent, ensure_ascii=False)
+
+
+def _without_none(given: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in given.items() if value is not None}
+
 
 def raw_item(item: item_pb2.Item, model_call_ids: Mapping[str, str] | None = None) -> RawItem:
     """Write an item as the Responses API does.
