@@ -11,7 +11,7 @@ import pytest
 from tests.client.scripted import Failing, ScriptedServer, soon
 from tests.client.turns import Log, call, message, output, user
 
-from baton import Agent, Client, FunctionError, Session, SQLiteSession
+from baton import Agent, Client, FunctionError, Session, SQLiteSession, UserError
 from baton.v1 import event_pb2, item_pb2, session_pb2
 
 
@@ -130,6 +130,16 @@ def test_a_file_for_a_session_is_refused() -> None:
         SQLiteSession("user-7", "conversations.db")
     with pytest.raises(ValueError, match="key"):
         Session("")
+
+
+async def test_what_is_no_key_and_no_limit_is_refused() -> None:
+    """A number, above all, which is what many a database calls its users; with what to write."""
+    with pytest.raises(TypeError, match="a session's key must be a text, not 7; write '7'"):
+        SQLiteSession(7)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="get_items: limit must be a whole number, not '2'"):
+        await Session("s").get_items("2")  # type: ignore[arg-type]
+    with pytest.raises(UserError, match="get_items: limit must be at least 0, not -1"):
+        await Session("s").get_items(-1)
 
 
 async def test_watch_goes_on_after_a_break(server: ScriptedServer) -> None:

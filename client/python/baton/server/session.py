@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from baton.checks import check_whole
 from baton.errors import NotFoundError
 from baton.items.raw_items import write_items
 from baton.items.responses import RawItem, answered_by, call_of, model_call_ids, raw_item
@@ -35,6 +36,8 @@ class Session:
     ) -> None:
         if not session_id:
             raise ValueError("a session needs a key: Session('user-7')")
+        if not isinstance(session_id, str):
+            raise TypeError(f"a session's key must be a text, not {session_id!r}; write {str(session_id)!r}")
         self.session_id = session_id
         self.address = address
         self.session_settings = read_session_settings(session_settings)
@@ -45,6 +48,7 @@ class Session:
 
         No session yet: nothing.
         """
+        check_whole("get_items: limit", limit, 0)
         connection = connection_for(self.address)
         if limit is None and self.session_settings is not None:
             limit = self.session_settings.limit
@@ -147,6 +151,7 @@ class SQLiteSession(Session):
     ) -> None:
         if db_path is not None:
             raise TypeError(
-                f"SQLiteSession({session_id!r}, {db_path!r}): the server keeps sessions; leave the file out"
+                f"SQLiteSession({session_id!r}, {db_path!r}): the server keeps sessions; leave the file out: "
+                f"SQLiteSession({session_id!r})"
             )
         super().__init__(session_id, session_settings=session_settings)
