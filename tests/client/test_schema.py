@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import functools
 from dataclasses import dataclass
 from enum import Enum
 from typing import Annotated, Any, Literal
@@ -293,6 +294,21 @@ def test_what_has_no_schema_is_refused_where_it_is_defined() -> None:
     for function, problem in ((unknown, "Nowhere"), (opaque, "opaque"), (misplaced, "first parameter")):
         with pytest.raises(UserError, match=problem):
             function_tool(function)
+
+
+def test_what_can_be_no_function_of_a_model_is_refused_where_it_is_written() -> None:
+    """Not when the run begins."""
+
+    def work(count: int) -> int:
+        return count
+
+    for given in ("work", functools.partial(work, 7), BaseModel):
+        with pytest.raises(TypeError, match=r"a function becomes a tool, not .*; write a function that calls it"):
+            function_tool(given)  # type: ignore[call-overload]
+    for name in ("<lambda>", "my tool", "x" * 65):
+        with pytest.raises(UserError, match=f"'{name}' is no name of a function: give it one of 1 to 64 of A-Z"):
+            function_tool(name_override=name)(lambda: 1)
+    assert function_tool(functools.cache(work)).name == "work"
 
 
 async def test_functions_that_are_no_coroutines_see_the_callers_variables() -> None:

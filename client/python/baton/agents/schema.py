@@ -77,6 +77,8 @@ def function_schema(
     `description` None: the docstring's text without its sections. Raises UserError where the signature has no
     schema, or no strict one.
     """
+    if inspect.isclass(function) or not hasattr(function, "__name__"):
+        raise TypeError(f"a function becomes a tool, not {function!r}; write a function that calls it")
     title = name or function.__name__
     summary, documented = _docstring(function)
     signature = inspect.signature(function)

@@ -25,9 +25,9 @@ def strict_schema(schema: Mapping[str, Any]) -> Json:
     if not schema:
         return {"type": "object", "properties": {}, "required": [], "additionalProperties": False}
     root = dict(schema)
-    made: Json = _strict(root, root, "the schema", 0)
+    made: Json = _strict(root, root, "schema", 0)
     if made.get("type") != "object" or "anyOf" in made:
-        raise UserError("the schema has no strict form: its root must be a plain object; set strict_mode=False")
+        raise UserError("schema has no strict form: its root must be a plain object; set strict_mode=False")
     return made
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from contextvars import copy_context
@@ -26,6 +27,9 @@ T = TypeVar("T")
 
 Invoke = Callable[[RunContext[Any], str], Awaitable[Any]]
 Handler = Callable[..., Any]
+
+
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 class ToolOptions(FunctionOptions, total=False):
@@ -97,6 +101,8 @@ class FunctionTool:
     def __post_init__(self) -> None:
         if not callable(self.on_invoke_tool):
             raise TypeError(f"{self.name}: on_invoke_tool must be a function, not {self.on_invoke_tool!r}")
+        if not _NAME.fullmatch(self.name):
+            raise UserError(f"{self.name!r} is no name of a function: give it one of 1 to 64 of A-Z a-z 0-9 _ -")
         check_options(self.name, self)
         _check_agent_side(self)
         if self.strict_json_schema:
