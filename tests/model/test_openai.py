@@ -341,7 +341,7 @@ async def test_a_request_without_a_model_says_what_to_set() -> None:
     await model.close()
 
     assert failed.reason is Reason.MODEL_NOT_FOUND
-    assert "default model" in failed.message
+    assert "default model (OPENAI_DEFAULT_MODEL)" in failed.message
 
 
 async def test_the_default_model_is_asked_where_none_is_named(model_server: ModelServer) -> None:

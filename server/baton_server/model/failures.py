@@ -170,7 +170,7 @@ class Provider:
 
     def unnamed_model(self) -> ModelError:
         """Say that nobody named a model."""
-        message = "No model is named. Set the agent's model, or the server's default model."
+        message = "No model is named. Set the agent's model, or the server's default model (OPENAI_DEFAULT_MODEL)."
         facts = {"model": "", "provider": self.name}
         return ModelError(Failure(reason=Reason.MODEL_NOT_FOUND, message=message, metadata=facts))
 
