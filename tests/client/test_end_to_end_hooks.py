@@ -293,3 +293,26 @@ async def test_what_a_guardrail_said_stands_in_the_log(serve: Serve) -> None:
         (settled,) = [event.hook_settled for event in events if event.HasField("hook_settled")]
         assert settled.kind == event_pb2.HANDLER_KIND_INPUT_GUARDRAIL
         assert settled.name.startswith("polite")
+
+
+@pytest.mark.parametrize("ends", [True, False], ids=["the run ends", "the run goes on"])
+async def test_what_a_hook_raised_is_told_once_in_full(
+    serve: Serve, caplog: pytest.LogCaptureFixture, ends: bool
+) -> None:
+    """By the run, which raises it; else by the log, since nobody else would."""
+
+    def broken(_context: Any, *_others: Any) -> Any:
+        raise LookupError("no such city")
+
+    work = function_tool(name_override="work", needs_approval=broken)(lambda: "worked")
+    agent: Agent[None] = Agent(name="Assistant", instructions=broken if ends else "Work.", tools=[work])
+    async with serve(calls(("work", "{}"))):
+        if ends:
+            with pytest.raises(LookupError, match="no such city"):
+                await Runner.run(agent, "Hi")
+        else:
+            assert len((await Runner.run(agent, "Hi")).interruptions) == 1
+
+    (told,) = [record for record in caplog.records if "the hook broken failed" in record.getMessage()]
+    assert told.getMessage() == "the hook broken failed" + (": LookupError: no such city" if ends else "")
+    assert (told.exc_info is None) == ends

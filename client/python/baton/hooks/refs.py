@@ -45,12 +45,13 @@ RefOf = Callable[[HookUse], agent_pb2.HookRef]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LocalHook:
-    """A hook of this process, under the name by which it is served."""
+    """A hook of this process, under the name by which it is served. `raises`: what it raises, the run's caller gets."""
 
     kind: HookKind
     name: str
     source: object
     function: Callable[[Any], Any]
+    raises: bool = False
 
 
 def hook_use(

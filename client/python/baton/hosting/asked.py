@@ -33,13 +33,17 @@ _log = logging.getLogger("baton.worker.hooks")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HookHandler:
-    """What serves a hook: a function of one argument. `agents` by name, `context`: of the run that brought it."""
+    """What serves a hook: a function of one argument. `agents` by name, `context`: of the run that brought it.
+
+    `raises`: what it raises ends the run, and is raised there once more.
+    """
 
     kind: HookKind
     name: str
     function: Callable[[Any], Any]
     agents: Mapping[str, Any] = field(default_factory=dict)
     context: Any = None
+    raises: bool = False
 
 
 class Stream(Protocol):
@@ -134,10 +138,10 @@ class AskedHooks:
         except asyncio.CancelledError as error:
             if task is not None and task.cancelling():
                 raise
-            _log.exception("the hook %s failed", asked.handler.name)
+            _log_failure(asked.handler, error)
             said = error  # the function's own; nobody gave the question up
         except (Exception, SystemExit) as error:  # noqa: BLE001 - the boundary of user code: that is its answer
-            _log.exception("the hook %s failed", asked.handler.name)
+            _log_failure(asked.handler, error)
             said = error
         if self._asked.get(asked.hook.hook_id) is asked:  # else it was given up, or is a notification
             self._answer(asked.link, asked.batch_id, asked.hook, said)
@@ -206,3 +210,12 @@ class AskedHooks:
 
         task.add_done_callback(ended)
         return task
+
+
+def _log_failure(handler: HookHandler, error: BaseException) -> None:
+    """Tell what a hook raised: where the caller of the run gets it too, its page in the log's fine print alone."""
+    if handler.raises:
+        _log.error("the hook %s failed: %s: %s", handler.name, type(error).__name__, error)
+        _log.debug("the hook %s failed", handler.name, exc_info=error)
+    else:
+        _log.error("the hook %s failed", handler.name, exc_info=error)

@@ -135,6 +135,13 @@ def brought_tools(tools: Sequence[tuple[str, FunctionTool]], context: Any) -> li
 
 def brought_hook(hook: LocalHook, context: Any, agents: Mapping[str, Agent[Any]]) -> Brought:
     """Bring a hook. Agents that changed are others: a hook is told which agent asks."""
-    handler = HookHandler(kind=hook.kind, name=hook.name, function=hook.function, agents=agents, context=context)
+    handler = HookHandler(
+        kind=hook.kind,
+        name=hook.name,
+        function=hook.function,
+        agents=agents,
+        context=context,
+        raises=hook.raises,
+    )
     parts = (hook.source, context, *agents.values())
     return Brought(key=(hook.kind.number, hook.name), parts=parts, handler=handler)

@@ -15,6 +15,20 @@ from baton.v1 import event_pb2
 
 _FAILED = ("HOOK_RAISED", "HOOK_ANSWER_INVALID")
 
+_BORNE = frozenset(
+    {
+        event_pb2.HANDLER_KIND_NEEDS_APPROVAL,
+        event_pb2.HANDLER_KIND_TOOL_ERROR,
+        event_pb2.HANDLER_KIND_BLOCKED_OUTPUT,
+        event_pb2.HANDLER_KIND_AGENT_INPUT,
+        event_pb2.HANDLER_KIND_AGENT_OUTPUT,
+        event_pb2.HANDLER_KIND_CUSTOM_DATA,
+        event_pb2.HANDLER_KIND_MODEL_RETRY,
+        event_pb2.HANDLER_KIND_LIFECYCLE,  # those that nobody waits for
+    }
+)
+"""Kinds of which a run, or its root, goes on without an answer."""
+
 
 class Raised:
     """Of one run. The last exception of each hook, by its kind and name."""
@@ -26,7 +40,8 @@ class Raised:
         """Make a hook that does the same, and is remembered here where it fails."""
         key = (event_pb2.HandlerKind.Name(hook.kind.number).removeprefix("HANDLER_KIND_"), hook.name)
         kind = replace(hook.kind, write=self._watched_write(key, hook.kind.write))
-        return replace(hook, kind=kind, function=self._watched(key, hook.function))
+        raises = hook.kind.number not in _BORNE
+        return replace(hook, kind=kind, function=self._watched(key, hook.function), raises=raises)
 
     def in_place_of(self, error: AgentsException) -> Exception:
         """Find what a failed hook raised; the error itself, if it is of another kind or the hook is not this process's.
