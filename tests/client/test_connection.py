@@ -13,7 +13,7 @@ from baton.transport.retry import Timing
 NOWHERE = "127.0.0.1:1"
 
 FORKED = """
-    import asyncio, os, sys
+    import asyncio, gc, os, sys
     from baton import Agent, Runner, UserError
     from baton.server.connection import connection_for
 
@@ -23,6 +23,7 @@ FORKED = """
     asyncio.run(connect())
     child = os.fork()
     if child == 0:
+        gc.collect()  # which comes sooner or later, and finds what gRPC has left
         try:
             Runner.run_sync(Agent(name="A"), "Hi")
         except UserError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import os
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
@@ -272,9 +273,17 @@ class Connections:
                 "first run"
             )
 
+    def forked(self) -> None:
+        """Have this process, which was forked, collect nothing of the other's: gRPC's part of it is gone."""
+        if self._process:
+            gc.freeze()
+
 
 connections = Connections()
 """The one of this process."""
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=connections.forked)
 
 
 def connection_for(address: str | None = None, timing: Timing | None = None) -> Connection:
