@@ -83,28 +83,11 @@ INSTEAD: Mapping[str, str] = {name: words for words, names in _PARAGRAPHS.items(
 """What to do in place of a name."""
 
 
-MODULES: Mapping[str, str] = {
-    "baton.mcp": "there are no MCP servers but those at the model's provider: HostedTool({'type': 'mcp', …})",
-    "baton.models": "models are named, and the server asks them: model='gpt-5', or 'provider/name' of a provider that "
-    "it has",
-    "baton.extensions.models": "the server asks the models; any that speaks the Responses API is named by "
-    "OPENAI_BASE_URL in its environment",
-    "baton.extensions.memory": "the server keeps sessions, Session('user-7'); a store of your own is an object with "
-    "get_items and add_items",
-}
-"""What to do in place of a module."""
-
-
 def refuse_absent(name: str) -> None:
     """Raise ImportError, with what to do, for a name of the Agents SDK; nothing for one that nobody knows."""
     words = INSTEAD.get(name)
     if words is not None:
         raise ImportError(f"Baton has no {name}: {words}. See docs/from-the-agents-sdk.md")
-
-
-def refuse_module(name: str) -> None:
-    """Raise ImportError, with what to do, for a module of the Agents SDK that is in `MODULES`."""
-    raise ImportError(f"Baton has no {name}: {MODULES[name]}. See docs/from-the-agents-sdk.md", name=name)
 
 
 def refusing(module: str) -> Callable[[str], object]:
