@@ -121,8 +121,9 @@ class Run:
     does. `batch`: what came in last, None: nothing yet. `handed`: the last reply's handoff is done. `left_out`: items
     that left the history, `unsaid`: those that are not said to be new. `hooks`: answers, by id. `merged`: what is
     before this number came out of the merge of history and input. `approved`: calls of the last reply that were
-    allowed, in that order. `sent`: items that the model's API keeps. `stored`: what is before this number is in the
-    caller's store. `fallback`: the message that stands in for an error, -1: none.
+    allowed, in that order. `placed`: those whose outputs have their places for when a nested run goes on. `sent`: items
+    that the model's API keeps. `stored`: what is before this number is in the caller's store. `fallback`: the message
+    that stands in for an error, -1: none.
     """
 
     path: tuple[str, ...]
@@ -152,6 +153,7 @@ class Run:
     stored: int = 0
     merged: int = 0
     approved: list[str] = field(default_factory=list)
+    placed: set[str] = field(default_factory=set)
     last_response_id: str = ""
     fallback: int = -1
     handed: bool = False

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from baton_server.core import filters, ids, offers
+from baton_server.core import filters, ids, offers, places
 from baton_server.core.events import (
     GUARDRAILS,
     AfterLoss,
@@ -59,7 +59,6 @@ from baton_server.core.items import (
     HandoffCall,
     HandoffOutput,
     Item,
-    ItemBody,
     ItemStatus,
     Message,
     Role,
@@ -184,7 +183,7 @@ class TurnState(TurnFacts):
     def _record(self, run: Run, item: Item) -> None:
         number = ids.number_of(item.item_id)
         self.next_number = max(self.next_number, number + 1)
-        self._take_number(number, item.body)
+        places.taken(self, number, item.body)
         if item.status in (ItemStatus.REJECTED, ItemStatus.INCOMPLETE) and not item.json:
             run.repeating = run.repeating or isinstance(item.body, FunctionCall | HandoffCall)
             return
@@ -275,11 +274,7 @@ class TurnState(TurnFacts):
         run.fallback, run.handed = -1, False
         # What is unsettled now was opened by this reply: every call of a round is settled before the next one.
         run.calls, run.approved = list(run.unsettled), []
-        for call_id in self._in_order_of_outputs(run):
-            self._keep_number(self.calls[call_id])
-        run.transfers = [transfer for transfer in run.transfers if not transfer.settled]
-        for transfer in (*run.transfers[1:], *run.transfers[:1]):  # those that are ignored come first
-            self._keep_number(transfer)
+        places.keep(self, run)
 
     def _carried(self, run: Run) -> list[int]:
         """List what the request carried of what the model's API did not keep yet: what a filter left out is none."""
@@ -288,23 +283,6 @@ class TurnState(TurnFacts):
         answers = [run.answer(names.round_id(self.turn_id, run.mark, "f", run.round, i)) for i in range(MOST_FILTERS)]
         said = [None if answer is None else answer.answer_json for answer in answers]
         return [numbers[i] for i in filters.kept_positions(self.pinned.config.model_input_filters, said, texts)]
-
-    def _in_order_of_outputs(self, run: Run) -> list[str]:
-        """List the calls of a reply as their outputs stand: what the agent does not have comes last."""
-        return sorted(run.calls, key=lambda call_id: self.tool(self.calls[call_id]) is None)
-
-    def _keep_number(self, asked: CallRecord | Transfer) -> None:
-        """Keep a number for an output, in place of the one that was kept before."""
-        self.kept.pop(asked.output_number, None)
-        asked.output_number, self.next_number = self.next_number, self.next_number + 1
-        self.kept[asked.output_number] = asked
-
-    def _take_number(self, number: int, body: ItemBody) -> None:
-        """Take note that an item has a number. In an older log it may be one that is kept here for another output."""
-        asked = self.kept.pop(number, None)
-        call_id = body.call_id if isinstance(body, FunctionCallOutput | HandoffOutput) else ""
-        if asked is not None and asked.call.call_id != call_id:
-            self._keep_number(asked)
 
     def _change_agent(self, run: Run, agent: str) -> None:
         giving = run.agent
@@ -345,7 +323,7 @@ class TurnState(TurnFacts):
                 self.runs[call.run_path].approved.append(decision.call_id)
             for moved in (*call.run_path, decision.call_id):  # and the calls that enclose it
                 self._resume(self.runs[self.calls[moved].run_path])
-                self._move_output(self.calls[moved])
+            places.decided(self, call)
         if decision.lasts:
             self.sticky[call.agent, call.at] = decision
         if isinstance(self.tool(call), FunctionTool) and decision.call_id in self.open_calls:
@@ -362,14 +340,6 @@ class TurnState(TurnFacts):
     def _resume(self, run: Run) -> None:
         if run.paused:
             run.new_from, run.paused = self.next_number, False
-
-    def _move_output(self, call: CallRecord) -> None:
-        """Have the output of a call that waited for a decision stand behind all but handoffs."""
-        self._keep_number(call)
-        transfers = self.runs[call.run_path].transfers
-        for transfer in (*transfers[1:], *transfers[:1]):
-            if not transfer.settled:
-                self._keep_number(transfer)
 
     def _settle_hook(self, run: Run, body: HookSettled) -> None:
         if body.kind is HookKind.SESSION_STORE:

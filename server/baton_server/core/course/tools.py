@@ -111,7 +111,7 @@ def _decided_before(record: Recorder, call: CallRecord, sticky: Decision) -> Non
 
 
 def decide(record: Recorder, made: Sequence[DecisionMade]) -> None:
-    """Take what was decided at one moment, in the order of the calls: their outputs stand so.
+    """Take what was decided at one moment, in the order of the calls: their outputs stand so (`places`).
 
     A decision that lasts holds for what waits besides, but where there is another about the very call. The first one
     about a call holds, and only as long as it waits for one.
@@ -123,13 +123,20 @@ def decide(record: Recorder, made: Sequence[DecisionMade]) -> None:
     own = {one.decision.call_id: one for one in reversed(made)}
     deciders = [(call, own[call.call.call_id].decision) for call in waiting if call.call.call_id in own]
     lasting = {(call.agent, call.at): decision for call, decision in deciders if decision.lasts}
-    for call in waiting:
-        given, sticky = own.get(call.call.call_id), lasting.get((call.agent, call.at))
+    found = [(call, own.get(call.call.call_id), lasting.get((call.agent, call.at))) for call in waiting]
+    for call, given, sticky in sorted(found, key=_in_order):
         if given is not None:
             failure = _in_vain(call) if given.expired else None
             record(ApprovalDecided(decision=given.decision, failure=failure), state.runs[call.run_path])
         elif sticky is not None:
             _decided_before(record, call, sticky)
+
+
+def _in_order(found: tuple[CallRecord, DecisionMade | None, Decision | None]) -> tuple[object, ...]:
+    """Order what was decided as the calls are; within nested runs rejections come last, since they make these go on."""
+    call, given, sticky = found
+    decision = sticky if given is None else given.decision
+    return (call.path[:1], decision is not None and not decision.approve, call.path)
 
 
 def _in_vain(call: CallRecord) -> Failure:
