@@ -180,15 +180,15 @@ def test_a_failure_is_no_beginning() -> None:
 @pytest.mark.parametrize(
     ("code", "attempt"),
     [
-        ("server_error", Attempt(suggested=True)),
-        ("rate_limit_exceeded", Attempt(suggested=True)),
+        ("server_error", Attempt()),
+        ("rate_limit_exceeded", Attempt()),
         ("insufficient_quota", Attempt()),
         ("invalid_prompt", Attempt()),
         ("conversation_locked", Attempt(locked=True)),
     ],
 )
 def test_a_failure_in_the_stream_tells_retries_what_they_need(code: str, attempt: Attempt) -> None:
-    """It has no status, so its code says whether the same request may succeed."""
+    """It has no status and no header with which the provider suggests to ask again, whatever its code says."""
     with pytest.raises(ModelError) as caught:
         reader().feed(event("error", code=code, message="So."))
 

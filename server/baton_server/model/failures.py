@@ -122,7 +122,7 @@ class Provider:
             reason = Reason.MODEL_REQUEST_INVALID if of_input else Reason.MODEL_RESPONSE_FAILED
         facts = {"model": model, "code": code, "param": param}
         what = f"failed while the model {_cut_fact(model)!r} answered" + (f" ({code})" if code else "")
-        attempt = Attempt(suggested=reason in _PASSING, locked=reason is Reason.CONVERSATION_LOCKED)
+        attempt = Attempt(locked=reason is Reason.CONVERSATION_LOCKED)  # no status and no header: nothing is suggested
         return self._error(reason, what, text, facts, attempt=attempt)
 
     def malformed(self, model: str, problem: str) -> ModelError:
@@ -221,9 +221,6 @@ _FACTS = {
     Reason.MODEL_TIMEOUT: ("timeout",),
     Reason.CONVERSATION_LOCKED: ("conversation_id",),  # how often it was retried, only who retries knows
 }
-
-_PASSING = frozenset({Reason.MODEL_RESPONSE_FAILED, Reason.MODEL_RATE_LIMITED, Reason.MODEL_TIMEOUT})
-"""Failures of a stream's own words after which the same request may succeed."""
 
 _LOST = Attempt(network=True, suggested=True)
 """No answer, or not its end: the connection broke or the time passed."""

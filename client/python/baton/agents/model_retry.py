@@ -75,7 +75,7 @@ class _RetryPolicies:
         return RetryRule(kind="all", rules=tuple(RetryRule(kind="http_status", statuses=(one,)) for one in (400, 401)))
 
     def provider_suggested(self) -> RetryRule:
-        """Failures for which the provider suggests it."""
+        """Failures for which the provider suggests it: by a header, a status, a connection that broke."""
         return RetryRule(kind="provider_suggested")
 
     def network_error(self) -> RetryRule:

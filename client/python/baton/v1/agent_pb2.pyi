@@ -1572,7 +1572,9 @@ class RetryRule(_message.Message):
     ALL_FIELD_NUMBER: _builtins.int
     HOOK_FIELD_NUMBER: _builtins.int
     provider_suggested: _builtins.bool
-    """Those for which the provider suggests it."""
+    """Those for which the provider suggests it: by a header or a status (408, 409, 429,
+    5xx), or a connection that broke or took too long. Not a reply that says that it failed.
+    """
     network_error: _builtins.bool
     """Those of the network."""
     retry_after: _builtins.bool
