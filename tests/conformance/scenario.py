@@ -21,6 +21,7 @@ import aiohttp
 from baton import (
     Agent,
     AgentsException,
+    ConversationLockedError,
     HandoffCallItem,
     HandoffOutputItem,
     ItemHelpers,
@@ -53,6 +54,7 @@ SAYS_NO_BEHAVIOUR = frozenset({"stream", "prompt_cache_key", "extra_headers"})
 """Fields of a request to the model that are each implementation's own affair."""
 
 REFERENCE_NAMES: dict[type[AgentsException], str] = {
+    ConversationLockedError: "BadRequestError",
     ModelAuthenticationError: "AuthenticationError",
     ModelNotFoundError: "NotFoundError",
     ModelRateLimitedError: "RateLimitError",

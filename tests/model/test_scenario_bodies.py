@@ -25,6 +25,7 @@ NOT_OF_THE_BODY = {
     "input_filter_instructions",
     "append_instructions_handoff",
     "append_no_instructions",
+    "fold_instructions",
     "agent_tool_collision",
     "handoff_name_collision",
     "agent_tool_filters",

@@ -49,7 +49,8 @@ async def read_response(connection: Connection, session_id: str, turn_id: str) -
     if found.turn.status in ENDED and _in_session(found.run_config):
         whole = session_pb2.ListItemsRequest(session_id=session_id, history_only=True)
         history = [item async for item in list_items(connection, whole)]
-    response.next_items_json = _next_items(history)
+    omits = found.run_config.reasoning_item_ids == run_config_pb2.REASONING_ITEM_IDS_OMIT
+    response.next_items_json = _next_items(history, without_ids_of=turn_id if omits else "")
     return response
 
 
@@ -145,7 +146,12 @@ def _in_session(config: run_config_pb2.RunConfig) -> bool:
     return config.history.WhichOneof("mode") in (None, "session")
 
 
-def _next_items(items: Iterable[item_pb2.Item]) -> str:
+def _next_items(items: Iterable[item_pb2.Item], *, without_ids_of: str) -> str:
+    """Write items as the next input. `without_ids_of`: the turn whose reasoning goes on without its ids."""
     kept = [item for item in items if not item.agent or item.status not in _CUT_OFF]
     names = model_call_ids(kept)
-    return json.dumps([raw_item(item, names) for item in kept], ensure_ascii=False)
+    made = [raw_item(item, names) for item in kept]
+    for item, raw in zip(kept, made, strict=True):
+        if item.agent and item.HasField("reasoning") and item.turn_id == without_ids_of:
+            raw.pop("id", None)
+    return json.dumps(made, ensure_ascii=False)
