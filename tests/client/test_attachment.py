@@ -9,6 +9,7 @@ from datetime import timedelta
 
 import grpc
 import pytest
+from google.protobuf.timestamp_pb2 import Timestamp
 from tests.client.scripted import FakeClock, ScriptedServer, soon
 from tests.client.work import Work
 
@@ -45,6 +46,17 @@ async def test_a_slow_call_is_acked_by_itself(server: ScriptedServer, clock: Fak
     assert (ack.call_id, ack.attempt) == ("call_1", 1)
     await worker.attachment.close()
     await worker.connection.close()
+
+
+async def test_a_call_that_times_out_is_acked_at_once(server: ScriptedServer, worker: Work) -> None:
+    """Its time runs from there, so it waits less than other acks, here an hour."""
+    peer = await worker.begin(server)
+
+    await peer.call("slow", deadline=Timestamp(seconds=1_800_000_000))
+
+    assert (await peer.receive("call_ack")).call_id == "call_1"
+    worker.let_go.set()
+    assert (await peer.settle()).output == "attempt 1"
 
 
 async def test_a_result_is_sent_again_until_it_is_acked(server: ScriptedServer, worker: Work) -> None:

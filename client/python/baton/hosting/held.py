@@ -25,6 +25,9 @@ from baton.v1 import error_pb2, handler_pb2
 ACK_AFTER_S = 0.5
 """A call that takes longer is acked by itself; a faster one by its result. The server waits for 5 s."""
 
+ACK_TIMED_AFTER_S = 0.01
+"""The same of a call that times out: the time runs from its ack."""
+
 MOST_KEPT_BYTES = 64 * 1024 * 1024
 """Payload of results without their ack beyond which no more calls are asked for."""
 
@@ -231,7 +234,8 @@ class HeldCalls:
         self.idle.clear()
         held.task = self._loop.create_task(self._execute(held), name=f"baton call {call.call_id}")
         self._running[held.task] = held
-        held.ack_timer = self._loop.call_later(self._ack_after_s, self._ack, held)
+        ack_after_s = min(self._ack_after_s, ACK_TIMED_AFTER_S) if call.HasField("deadline") else self._ack_after_s
+        held.ack_timer = self._loop.call_later(ack_after_s, self._ack, held)
         held.task.add_done_callback(self._ended)
 
     async def _execute(self, held: _Held) -> handler_pb2.Result | None:
