@@ -133,10 +133,14 @@ class Outcome:
 
     @property
     def interruptions(self) -> list[ToolApprovalItem]:
-        """What waits for a decision, in call order."""
+        """What waits for a decision, in call order; of a reply that was gone on with, nested calls first."""
         if self.response.turn.status in ENDED:
             return []
-        return [self.making.items.interruption(action) for action in undecided(self.response.required_actions)]
+        actions = undecided(self.response.required_actions)
+        left = self.plan.state.position.waiting if self.plan.state is not None else ()
+        if any(action.call_id in left and not action.run_path for action in actions):
+            actions.sort(key=lambda action: not action.run_path)
+        return [self.making.items.interruption(action) for action in actions]
 
     def final_output(self) -> Any:
         """Make the final output, of the type of the agent that gave it; None: there is none.
