@@ -1,20 +1,21 @@
 """Handoffs: who goes on, what the model is told of it, what the next agent sees of the conversation."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from tests.core.driving import Turn
 from tests.core.making import WEATHER, call, hook, names, say
 
-from baton_server.core import texts
+from baton_server.core import request, texts
 from baton_server.core.agents import Agent, Handoff, KeepLast, RemoveAllTools
 from baton_server.core.commands import CallModel
 from baton_server.core.errors import Failure, Reason
 from baton_server.core.events import AgentChanged, CancelMode, HookKind, TurnStatus
 from baton_server.core.items import HandoffCall, HandoffOutput
 from baton_server.core.run_config import History, HistoryMode, RunConfig
-from baton_server.core.tools import Enabled
+from baton_server.core.tools import Approval, Enabled
 
 TO_BILLING = Handoff(name="transfer_to_billing", agent="Billing")
 TO_LEGAL = Handoff(name="transfer_to_legal", agent="Legal")
@@ -287,6 +288,44 @@ def test_the_runs_filters_are_for_handoffs_without_their_own() -> None:
     run = RunConfig(handoff_input_filters=(KeepLast(items=1),))
 
     assert len(filtered(config=run).sent()) < len(filtered(RemoveAllTools(), config=run).sent())
+
+
+def careful() -> Turn:
+    """Brings a turn to two calls that somebody must allow, beside a handoff that takes out what functions said."""
+    handoff = Handoff(name="transfer_to_billing", agent="Billing", input_filters=(RemoveAllTools(),))
+    asked = replace(WEATHER, approval=Approval(always=True))
+    turn = Turn(agent=Agent(name="Triage", tools=(asked,), handoffs=(handoff,)), others=(Agent(name="Billing"), LEGAL))
+    turn.begin("My bill is wrong.")
+    turn.reply(call(id="c1"), call(id="c2"), transfer())
+    return turn
+
+
+def test_calls_that_waited_are_made_though_a_filter_leaves_out_their_outputs() -> None:
+    """Who was asked has been told of them. What goes on from the turn has neither."""
+    turn = careful()
+    for call_id in turn.open:
+        turn.decide(call_id)
+    for call_id in turn.open:
+        turn.settle(call_id)
+
+    made = [type(item.body).__name__ for item in turn.state.said_items(turn.state.own) if item.agent]
+    assert made == ["FunctionCall", "FunctionCall", "HandoffCall"]
+    assert [item.get("type", "message") for item in turn.kept()] == ["message"]
+    assert request.made_texts(turn.state, turn.state.own) == []
+
+
+def test_what_came_before_a_second_pause_is_not_new_to_a_filter() -> None:
+    """The first of two calls was allowed, and gave its output, before anybody decided about the second."""
+    turn = careful()
+    first, second = turn.open
+    for call_id in (first, second):
+        turn.decide(call_id)
+        turn.settle(call_id)
+
+    made = [type(item.body).__name__ for item in turn.state.said_items(turn.state.own) if item.agent]
+    assert made == ["FunctionCall", "FunctionCall", "HandoffCall", "FunctionCallOutput"]
+    kept = [item.get("call_id") for item in turn.kept()]
+    assert kept == [None, "c1", "c1"]
 
 
 def test_what_comes_later_is_added_to_what_the_filter_left() -> None:

@@ -34,7 +34,7 @@ def decided(facts: TurnFacts, call: CallRecord) -> None:
             continue
         held = path[:1] if approved else at  # a nested run goes on with the outermost one, if that does
         goes_on = not approved and at == path[: len(at)]
-        if goes_on or not any(one is not call for one in _waiting_within(facts, held)):
+        if goes_on or not any(one is not call for one in waiting_within(facts, held)):
             run.placed.clear()
 
 
@@ -63,10 +63,10 @@ def _undecided(facts: TurnFacts, run: Run) -> Iterator[CallRecord]:
 
 
 def _waits(facts: TurnFacts, call: CallRecord) -> bool:
-    return any(_waiting_within(facts, call.path))
+    return any(waiting_within(facts, call.path))
 
 
-def _waiting_within(facts: TurnFacts, path: tuple[str, ...]) -> Iterator[CallRecord]:
+def waiting_within(facts: TurnFacts, path: tuple[str, ...]) -> Iterator[CallRecord]:
     """List what waits for a decision: the call of a path, and those within the run that it encloses."""
     waiting = (facts.calls[one.call_id] for one in facts.open_calls.values() if one.awaiting is not None)
     return (one for one in waiting if one.path[: len(path)] == path)

@@ -44,6 +44,9 @@ from baton_server.core.run import Run, Transfer
 from baton_server.core.run_config import HistoryMode, ReasoningItemIds
 from baton_server.core.state import TurnState
 
+_WITHDRAWN_FROM_ALL = frozenset({Withdrawal.FILTERED, Withdrawal.FAILED, Withdrawal.UNANSWERED})
+"""Why items leave what a turn made, or what its next one begins with: told also where nothing is in a history."""
+
 
 class Recorder:
     """Records the events of one step, of one run after another. Called with an event's body, it records that one."""
@@ -142,7 +145,7 @@ class Recorder:
     def withdraw(self, numbers: Iterable[int], reason: Withdrawal, run: Run) -> None:
         """Record that items leave the history, and what a turn made; where they never joined one, only the latter."""
         item_ids = tuple(ids.item_id(self.state.turn_id, number) for number in numbers)
-        if item_ids and (self._joins(run) or reason in (Withdrawal.FILTERED, Withdrawal.FAILED)):
+        if item_ids and (self._joins(run) or reason in _WITHDRAWN_FROM_ALL):
             self(ItemsWithdrawn(item_ids=item_ids, reason=reason), run)
 
     def end(

@@ -72,8 +72,8 @@ def view(state: TurnState, run: Run, history: Sequence[str], *, before: int | No
 
 
 def made_texts(state: TurnState, run: Run) -> list[str]:
-    """List what a run says that it made, and what came in meanwhile."""
-    items = state.said_items(run)
+    """List what a run made, and what came in meanwhile, as far as the next one is to go on from it."""
+    items = [state.items[number] for number in sorted(run.items) if number not in run.left_out]
     first = next((at for at, item in enumerate(items) if item.agent), len(items))
     return [_text(state, item) for item in items[first:]]
 

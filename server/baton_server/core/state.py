@@ -239,6 +239,8 @@ class TurnState(TurnFacts):
         call.output = output
         run.unsettled.pop(output.call_id, None)
         self.open_calls.pop(output.call_id, None)
+        if run.transfers and not run.placed:  # a handoff's filter is told what is new since the last pause
+            run.paused = run.paused or any(places.waiting_within(self, run.path))
         for path in [path for path in self.runs if path[: len(call.path)] == call.path]:
             for number in self.runs.pop(path).items:
                 del self.items[number]

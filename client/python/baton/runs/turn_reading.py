@@ -34,18 +34,18 @@ async def read_response(connection: Connection, session_id: str, turn_id: str) -
     items = [item async for item in list_items(connection, request) if not item.run_path]
     response = runner_pb2.RunResponse(session_id=session_id, turn=found.turn, required_actions=found.required_actions)
     guardrails = dict(_guardrails(found.agent, found.run_config))
-    withdrawn: set[str] = set()
+    withdrawn: dict[str, event_pb2.WithdrawalReason.ValueType] = {}
     async for event in _events(connection, session_id, turn_id):
         if event.HasField("round_completed") and not event.run_path:
             response.round_usage.append(_round(event))
-        if event.items_withdrawn.reason == event_pb2.WITHDRAWAL_REASON_FILTERED:
-            withdrawn.update(event.items_withdrawn.item_ids)
+        if event.items_withdrawn.reason in _FILTERED:
+            withdrawn |= dict.fromkeys(event.items_withdrawn.item_ids, event.items_withdrawn.reason)
         told = _guardrail(event, found.turn, guardrails)
         if told is not None:
             response.guardrail_results.append(told)
-    items = [item for item in items if item.item_id not in withdrawn]
-    response.new_items.extend(item for item in items if item.agent and item.status not in _CUT_OFF)
-    history = items
+    made = [one for one in items if withdrawn.get(one.item_id) != event_pb2.WITHDRAWAL_REASON_FILTERED]
+    response.new_items.extend(item for item in made if item.agent and item.status not in _CUT_OFF)
+    history = [item for item in items if item.item_id not in withdrawn]
     if found.turn.status in ENDED and _in_session(found.run_config):
         whole = session_pb2.ListItemsRequest(session_id=session_id, history_only=True)
         history = [item async for item in list_items(connection, whole)]
@@ -68,6 +68,7 @@ async def nested_calls(connection: Connection, response: runner_pb2.RunResponse)
     return [item async for item in list_items(connection, request) if item.run_path and item.HasField("function_call")]
 
 
+_FILTERED = frozenset({event_pb2.WITHDRAWAL_REASON_FILTERED, event_pb2.WITHDRAWAL_REASON_UNANSWERED})
 _CUT_OFF = frozenset({item_pb2.ITEM_STATUS_REJECTED, item_pb2.ITEM_STATUS_INCOMPLETE})
 
 

@@ -76,6 +76,10 @@ class _WithdrawalReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_With
     """RemoveItems."""
     WITHDRAWAL_REASON_FAILED: _WithdrawalReason.ValueType  # 5
     """The turn failed over the reply that they belong to."""
+    WITHDRAWAL_REASON_UNANSWERED: _WithdrawalReason.ValueType  # 6
+    """Calls whose outputs a handoff's filter left out, from before the run waited for a
+    decision: a model's API refuses the one without the other. The turn made them still.
+    """
 
 class WithdrawalReason(_WithdrawalReason, metaclass=_WithdrawalReasonEnumTypeWrapper):
     """Why items left the history."""
@@ -92,6 +96,10 @@ WITHDRAWAL_REASON_REMOVED: WithdrawalReason.ValueType  # 3
 """RemoveItems."""
 WITHDRAWAL_REASON_FAILED: WithdrawalReason.ValueType  # 5
 """The turn failed over the reply that they belong to."""
+WITHDRAWAL_REASON_UNANSWERED: WithdrawalReason.ValueType  # 6
+"""Calls whose outputs a handoff's filter left out, from before the run waited for a
+decision: a model's API refuses the one without the other. The turn made them still.
+"""
 Global___WithdrawalReason: _TypeAlias = WithdrawalReason  # noqa: Y015
 
 class _GuardrailStage:

@@ -100,6 +100,7 @@ def _withdrawn(event: event_pb2.Event) -> str:
         event_pb2.WITHDRAWAL_REASON_GUARDRAIL: ", since a guardrail tripped on them",
         event_pb2.WITHDRAWAL_REASON_MERGED: ", since a merge with the input left them out",
         event_pb2.WITHDRAWAL_REASON_FAILED: ", since the turn failed over their reply",
+        event_pb2.WITHDRAWAL_REASON_UNANSWERED: ", since their outputs did",
     }.get(gone.reason, "")
     return f"{what} left the history{why}"
 

@@ -87,13 +87,17 @@ def _answer(record: Recorder, handoff: Handoff, here: Here) -> None:
 
 
 def _change(record: Recorder, handoff: Handoff, here: Here) -> None:
-    """Hand over; what a filter leaves out of the round is not part of what the turn made."""
+    """Hand over; what a filter leaves out of the round is not part of what the turn made.
+
+    Calls from before a pause are: that they were made has been told, but without outputs they go no further.
+    """
     run, chosen = here.run, here.state.pinned.handoff_filters(handoff)
     if chosen:
         made = [number for number in sorted(run.items) if number >= run.new_from]
         kept = request.kept_by_handoff(here.state, run, chosen, made)
         left_out = {number for number in made if number not in kept}
-        record.withdraw(sorted(left_out | _answered_by(here, left_out)), Withdrawal.FILTERED, run)
+        record.withdraw(sorted(left_out), Withdrawal.FILTERED, run)
+        record.withdraw(sorted(_answered_by(here, left_out)), Withdrawal.UNANSWERED, run)
     record(AgentChanged(agent=handoff.agent), run)
 
 

@@ -106,7 +106,8 @@ class Verdict(StrEnum):
 
 class Withdrawal(StrEnum):
     """Why items left the history: `baton.v1.WithdrawalReason`. MERGED: a merge of history and input left them out,
-    or moved them; FILTERED: a handoff's filter did; FAILED: the turn failed over the reply that they belong to.
+    or moved them; FILTERED: a handoff's filter did; FAILED: the turn failed over the reply that they belong to;
+    UNANSWERED: their outputs left it.
     """
 
     REMOVED = "REMOVED"
@@ -114,3 +115,4 @@ class Withdrawal(StrEnum):
     MERGED = "MERGED"
     FILTERED = "FILTERED"
     FAILED = "FAILED"
+    UNANSWERED = "UNANSWERED"
