@@ -13,7 +13,7 @@ from baton_server.app.runtime import Runtime
 from baton_server.app.turns.turn import Driven
 from baton_server.core.commands import CheckEffect
 from baton_server.core.errors import Failure, Reason
-from baton_server.core.events import HookKind
+from baton_server.core.events import HookKind, TurnStatus
 from baton_server.core.hooks.answers import AnswerError, nonsense, read_checked
 from baton_server.core.hooks.payloads import check_question
 from baton_server.core.hooks.question import Question
@@ -79,6 +79,8 @@ class Hooking:
             for key in keys:
                 if driven.hooks.get(key) is task:
                     del driven.hooks[key]
+            if not driven.hooks and driven.row is not None and driven.row.status is not TurnStatus.IN_PROGRESS:
+                self._runtime.bus.publish(driven.row.session_id, ())  # what came of it may be on disk by now: it rests
 
         task.add_done_callback(done)
 
