@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from tests.core.driving import Turn
-from tests.core.making import NOTE, WEATHER, call, hook, names
+from tests.core.making import NOTE, WEATHER, call, hook, names, say
 
 from baton_server.core import texts
 from baton_server.core.agents import Agent
@@ -87,6 +87,27 @@ def test_agents_as_tools_take_places_too() -> None:
     turn.reply(path=(first,))
 
     assert [command.run_path for command in turn.requests] == [(second,)]
+
+
+def test_an_agent_that_waits_for_people_holds_up_no_sibling() -> None:
+    """A nested run in which all waits for decisions takes no place."""
+    careful = replace(WEATHER, approval=Approval(always=True))
+    helper = Agent(name="Helper", tools=(AgentTool(name="ask_expert", agent="Expert"), WEATHER))
+    config = RunConfig(tool_execution=ToolExecution(max_concurrency=1))
+    turn = Turn(agent=helper, others=(Agent(name="Expert", tools=(careful,)),), config=config)
+    turn.begin()
+    turn.reply(call("ask_expert", '{"input":"Hi"}', id="a1"), call(id="c1"))
+    nested, function = turn.call_ids()
+    assert turn.served == []
+
+    turn.reply(call(id="n1"), path=(nested,))
+    assert turn.served == [function]
+
+    turn.settle(function, "rain")
+    turn.decide(turn.open[0])
+    turn.settle(turn.open[0], "sun")
+    turn.reply(say("Sun."), path=(nested,))
+    assert turn.outputs == ["rain", "Sun."]
 
 
 def test_what_waits_for_its_turn_has_an_output_after_a_cancel() -> None:

@@ -182,11 +182,19 @@ def _has_its_turn(here: Here, call: CallRecord, _tool: Called) -> Next:
         if other_id == call.call.call_id:
             return None
         other = here.state.calls[other_id]
-        waits = other.awaiting is not None and other.decision is None
-        before += not waits and other.returned is None
+        before += other.returned is None and not _waits_for_people(here, other)
         if before >= most:
             return ()
     return None
+
+
+def _waits_for_people(here: Here, call: CallRecord) -> bool:
+    """Tell whether a call, or all that goes on in the run that it encloses, waits for decisions."""
+    if call.awaiting is not None and call.decision is None:
+        return True
+    inner = here.state.runs.get(call.path)
+    calls = [here.state.calls[call_id] for call_id in inner.unsettled] if inner is not None else []
+    return bool(calls) and all(_waits_for_people(here, one) for one in calls)
 
 
 def _queue(here: Here) -> Iterator[str]:
