@@ -252,16 +252,19 @@ class Pinned:
         """List what changes what the receiver of a handoff sees: the handoff's own filters, else the run's."""
         return handoff.input_filters or self.config.handoff_input_filters
 
-    def nests(self, handoff: Handoff) -> bool:
-        """Tell whether a handoff folds the conversation into a message. Any filter turns that off."""
-        if self.handoff_filters(handoff) or self.config.mode in KEPT_BY_MODEL:
+    def nests(self, handoff: Handoff, *, nested: bool) -> bool:
+        """Tell whether a handoff folds the conversation into a message. Any filter turns that off.
+
+        So does the model's API, where it keeps the conversation: not that of a nested run.
+        """
+        if self.handoff_filters(handoff) or (self.config.mode in KEPT_BY_MODEL and not nested):
             return False
         said = handoff.nest_history if handoff.nest_history is not None else self.config.nest_handoff_history
         return bool(said)
 
-    def reworks(self, handoff: Handoff) -> bool:
-        """Tell whether a handoff changes what the next agent sees."""
-        return bool(self.handoff_filters(handoff)) or self.nests(handoff)
+    def reworks(self, handoff: Handoff, *, nested: bool) -> bool:
+        """Tell whether a handoff changes what the next agent sees, in a nested run or in the turn's own."""
+        return bool(self.handoff_filters(handoff)) or self.nests(handoff, nested=nested)
 
     def lifecycle_hooks(self, agent: Agent, moment: Moment, *, nested: bool) -> tuple[LifecycleHook, ...]:
         """List who is told of a moment: the turn's, of its own run alone, then the agent's."""

@@ -294,7 +294,7 @@ class TurnState(TurnFacts):
                 run.batch = Batch(self.next_number, self.next_number - 1, run.rounds)
         run.agent, run.starts, run.handed = agent, run.starts + 1, bool(run.transfers)
         handoff = self.handoff(giving, run.transfers[0].call.name) if run.transfers else None
-        if handoff is not None and self.pinned.reworks(handoff):
+        if handoff is not None and self.pinned.reworks(handoff, nested=bool(run.path)):
             run.rewrites.append(Rewrite(self.next_number, run.new_from, run.rounds, giving, handoff.name))
 
     def _nest(self, call: CallRecord, agent: str) -> None:

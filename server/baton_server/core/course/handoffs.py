@@ -121,7 +121,7 @@ def _asked(here: Here, handoff: Handoff) -> tuple[Question, ...]:
         hook_id = names.round_id(here.state.turn_id, here.run.mark, "x", here.run.rounds, index)
         if isinstance(one, HookRef) and asking.answered(here, hook_id) is None:
             return (_filter_question(here, one, hook_id, chosen, index),)
-    if here.state.pinned.nests(handoff):
+    if here.state.pinned.nests(handoff, nested=bool(here.run.path)):
         mapper = (here.config.handoff_history or HandoffHistory()).mapper
         hook_id = names.round_id(here.state.turn_id, here.run.mark, "y", here.run.rounds, 0)
         if mapper is not None and asking.answered(here, hook_id) is None:
