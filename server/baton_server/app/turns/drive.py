@@ -17,6 +17,7 @@ from baton_server.app.calls.frames import CancelReason
 from baton_server.app.calls.hooks import Hooks
 from baton_server.app.publish import publish
 from baton_server.app.runtime import Runtime
+from baton_server.app.turns import beside
 from baton_server.app.turns.asking import Asking
 from baton_server.app.turns.carrying import Carried, carried
 from baton_server.app.turns.gathering import Gathering, count_fault
@@ -66,7 +67,9 @@ class Driver:
     def feed(self, turn_id: str, given: Input) -> asyncio.Future[bool]:
         """Bring an input to a turn. The future tells, once that is on disk, whether it counted."""
         counted: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        self._driven(turn_id).mailbox.append(Mail(given=given, counted=counted))
+        driven = self._driven(turn_id)
+        driven.mailbox.append(Mail(given=given, counted=counted))
+        driven.came.set()
         self.engine.wake(turn_id)
         return counted
 
@@ -201,6 +204,7 @@ class Driver:
         state = driven.state
         if state is None or state.over:
             return False
+        await beside.come(driven, state, self.dispatcher.leases)
         gathered = await self._gathering.come(driven, state)
         if gathered.nothing and not driven.mailbox:
             return False

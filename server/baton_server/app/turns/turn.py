@@ -69,8 +69,9 @@ class Driven:
     """A turn in the hands of this process.
 
     `state` None: to be loaded. `row`: the turn's row as this process last wrote or read it; its version fences.
-    `session_version`: the session's version at which no turn was queued behind this one; None: not known.
-    `look`: the inbox may hold rows that were not read. `waiting`: steered rows that wait for a model request.
+    `came`: set when something comes into the mailbox. `session_version`: the session's version at which no turn was
+    queued behind this one; None: not known. `look`: the inbox may hold rows that were not read. `waiting`: steered rows
+    that wait for a model request.
     `history` None: to be loaded when the model is asked. `loaded`: another process may have begun its rounds, so
     that fragments begin anew. `since`: when it last changed (monotonic seconds). `open_names`: functions of the
     calls that were open then, without those that wait for people or are held; what the state has besides may not be on
@@ -86,6 +87,7 @@ class Driven:
     session_version: int | None = None
     history: list[str] | None = None
     mailbox: list[Mail] = field(default_factory=list)
+    came: asyncio.Event = field(default_factory=asyncio.Event, repr=False)
     look: bool = True
     waiting: list[tuple[InboxRow, Steered]] = field(default_factory=list)
     requests: dict[RunPath, UnderWay] = field(default_factory=dict)
