@@ -22,9 +22,6 @@ if TYPE_CHECKING:
 
 TContext = TypeVar("TContext")
 
-DEFAULT_TIMEOUT_S = 30.0
-"""How long a hook elsewhere may take where nothing else is said (agent.proto, HookRef.timeout)."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HookData(RunContextWrapper[TContext]):

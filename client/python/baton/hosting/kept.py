@@ -59,10 +59,6 @@ class Kept:
         kept = self._results.get(call_id)
         return kept.result.attempt if kept is not None else self._given_up.get(call_id, 0)
 
-    def has_result(self, call_id: str, attempt: int) -> bool:
-        """Tell whether the result of an attempt is here."""
-        return self._find(call_id, attempt) is not None
-
     # -- a life before this one ------------------------------------------------------------------
 
     def remember(self, attempts: Iterable[Remembered]) -> None:

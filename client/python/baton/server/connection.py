@@ -43,7 +43,6 @@ _KEEPALIVE = [
 _log = logging.getLogger("baton")
 
 T = TypeVar("T")
-Q = TypeVar("Q")
 A = TypeVar("A")
 
 

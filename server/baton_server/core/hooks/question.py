@@ -19,9 +19,8 @@ Settle = Callable[[Sequence[str], str], str]
 class Question:
     """A question that a turn owes: a command. Its answer is HookAnswered.
 
-    `payload` and `settle` need the history, and none of it is read unless `needs_history`. `vital`: without a good
-    answer the run fails; else the kind's default is taken. `round` and `agent`: whose moment it is. `key`: what
-    tells it from others of the turn.
+    `payload` and `settle` need the history, and none of it is read unless `needs_history`. `round` and `agent`:
+    whose moment it is. `key`: what tells it from others of the turn.
     """
 
     hook_id: str
@@ -32,7 +31,6 @@ class Question:
     payload: Payload = field(repr=False, compare=False)
     settle: Settle = field(repr=False, compare=False)
     needs_history: bool = False
-    vital: bool = True
     run_path: tuple[str, ...] = ()
 
     @property
