@@ -282,9 +282,10 @@ class TurnState(TurnFacts):
         """List what the request carried of what the model's API did not keep yet: what a filter left out is none."""
         numbers = [number for number in self.unsent(run) if number not in run.coming]
         texts = [self.items[number].json for number in numbers]
-        answers = [run.answer(names.round_id(self.turn_id, run.mark, "f", run.round, i)) for i in range(MOST_FILTERS)]
+        chosen = self.pinned.config.model_input_filters
+        answers = [run.answer(names.round_id(self.turn_id, run.mark, "f", run.round, i)) for i in range(len(chosen))]
         said = [None if answer is None else answer.answer_json for answer in answers]
-        return [numbers[i] for i in filters.kept_positions(self.pinned.config.model_input_filters, said, texts)]
+        return [numbers[i] for i in filters.kept_positions(chosen, said, texts)]
 
     def _change_agent(self, run: Run, agent: str) -> None:
         giving = run.agent
@@ -366,7 +367,3 @@ class TurnState(TurnFacts):
     def _judge(self, run: Run, said: HookSettled | GuardrailTripped) -> None:
         if not run.path:
             self.judged.append(Judged(run.agent, said))
-
-
-MOST_FILTERS = 8
-"""Model input filters of a turn (run_config.proto)."""

@@ -35,7 +35,7 @@ from baton_server.core.items import (
 from baton_server.core.jsontext import JsonError, dump, parse
 from baton_server.core.recorder import Recorder
 from baton_server.core.responses import output_value
-from baton_server.core.run_config import BlockedOutputText, ErrorHandler, ErrorHandlers, HistoryMode
+from baton_server.core.run_config import BlockedOutputText, ErrorHandler, ErrorHandlers
 from baton_server.core.tools import AgentTool, FunctionTool, Terms
 
 _KINDS = ("max_turns", "model_refusal", "invalid_final_output")
@@ -244,8 +244,9 @@ def _handler_question(here: Here, handler: ErrorHandler, hook_id: str, failure: 
         return request.as_object(error=error, run=parts)
 
     settle = asking.verbatim(read_handled)
-    needs = not run.path and here.config.mode is HistoryMode.SESSION
-    return asking.question(here, hook_id, HookKind.ERROR_HANDLER, handler.hook, payload, settle, needs_history=needs)
+    return asking.question(
+        here, hook_id, HookKind.ERROR_HANDLER, handler.hook, payload, settle, needs_history=here.reads_history
+    )
 
 
 # -- the end ---------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ from collections.abc import Sequence, Set
 from functools import partial
 
 from baton_server.core import request, texts
-from baton_server.core.agents import Handoff, Moment
+from baton_server.core.agents import Handoff, InputFilter, Moment
 from baton_server.core.course import asking, ending
 from baton_server.core.course.here import Here, Next
 from baton_server.core.errors import Failure, Reason
@@ -19,7 +19,7 @@ from baton_server.core.items import FunctionCall, HandoffCall
 from baton_server.core.jsontext import JsonError, dump, parse
 from baton_server.core.recorder import Recorder
 from baton_server.core.run import Transfer
-from baton_server.core.run_config import KEPT_BY_MODEL, HandoffHistory, HistoryMode
+from baton_server.core.run_config import KEPT_BY_MODEL, HandoffHistory
 from baton_server.core.tools import HookRef
 
 
@@ -120,7 +120,7 @@ def _asked(here: Here, handoff: Handoff) -> tuple[Question, ...]:
     for index, one in enumerate(chosen):
         hook_id = names.round_id(here.state.turn_id, here.run.mark, "x", here.run.rounds, index)
         if isinstance(one, HookRef) and asking.answered(here, hook_id) is None:
-            return (_filter_question(here, one, hook_id, chosen, index),)
+            return (_filter_question(here, one, hook_id, chosen[:index]),)
     if here.state.pinned.nests(handoff, nested=bool(here.run.path)):
         mapper = (here.config.handoff_history or HandoffHistory()).mapper
         hook_id = names.round_id(here.state.turn_id, here.run.mark, "y", here.run.rounds, 0)
@@ -143,10 +143,9 @@ def _seen(here: Here, history: Sequence[str]) -> request.View:
     return request.view(here.state, here.run, history, first=here.run.new_from)
 
 
-def _filter_question(here: Here, ref: HookRef, hook_id: str, chosen: Sequence[object], index: int) -> Question:
+def _filter_question(here: Here, ref: HookRef, hook_id: str, before: Sequence[InputFilter]) -> Question:
     def seen(history: Sequence[str]) -> request.View:
-        filters = here.state.pinned.handoff_filters(_handoff(here))[:index]
-        return request.filtered_handoff(here.state, here.run, _seen(here, history), filters, here.run.rounds)[0]
+        return request.filtered_handoff(here.state, here.run, _seen(here, history), before, here.run.rounds)[0]
 
     def payload(history: Sequence[str]) -> str:
         made = seen(history)
@@ -157,7 +156,7 @@ def _filter_question(here: Here, ref: HookRef, hook_id: str, chosen: Sequence[ob
         return request.pack_handoff(seen(history), answer_json)
 
     kind = HookKind.HANDOFF_INPUT_FILTER
-    return asking.question(here, hook_id, kind, ref, payload, settle, needs_history=_reads_history(here))
+    return asking.question(here, hook_id, kind, ref, payload, settle, needs_history=here.reads_history)
 
 
 def _mapper_question(here: Here, ref: HookRef, hook_id: str) -> Question:
@@ -169,14 +168,4 @@ def _mapper_question(here: Here, ref: HookRef, hook_id: str) -> Question:
         return f'{{"input":{packed}}}'
 
     kind = HookKind.HANDOFF_HISTORY
-    return asking.question(here, hook_id, kind, ref, payload, settle, needs_history=_reads_history(here))
-
-
-def _handoff(here: Here) -> Handoff:
-    handoff = here.state.handoff(here.run.agent, here.run.transfers[0].call.name)
-    assert handoff is not None
-    return handoff
-
-
-def _reads_history(here: Here) -> bool:
-    return not here.run.path and here.config.mode is HistoryMode.SESSION
+    return asking.question(here, hook_id, kind, ref, payload, settle, needs_history=here.reads_history)

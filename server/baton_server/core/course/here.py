@@ -10,7 +10,7 @@ from baton_server.core.commands import Command
 from baton_server.core.recorder import Recorder
 from baton_server.core.rules import Rules
 from baton_server.core.run import Run
-from baton_server.core.run_config import RunConfig
+from baton_server.core.run_config import HistoryMode, RunConfig
 from baton_server.core.state import TurnState
 
 Move = Callable[[Recorder], None]
@@ -37,3 +37,8 @@ class Here:
     def config(self) -> RunConfig:
         """Give the options of the turn."""
         return self.state.pinned.config
+
+    @property
+    def reads_history(self) -> bool:
+        """Tell whether a hook that shows what the run goes on from needs the session's history."""
+        return not self.run.path and self.config.mode is HistoryMode.SESSION

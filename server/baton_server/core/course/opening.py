@@ -19,7 +19,6 @@ from baton_server.core.items import Message, text_of
 from baton_server.core.recorder import Recorder
 from baton_server.core.responses import ItemError, read_items
 from baton_server.core.run import Run
-from baton_server.core.run_config import HistoryMode
 from baton_server.core.state import TurnState
 from baton_server.core.tools import Terms
 
@@ -100,8 +99,8 @@ def _merge(here: Here) -> Next:
         _check_brought(packed)
         return f'{{"input":{packed}}}'
 
-    needs = here.config.mode is HistoryMode.SESSION
-    return (asking.question(here, hook_id, HookKind.SESSION_INPUT, ref, payload, settle, needs_history=needs),)
+    kind = HookKind.SESSION_INPUT
+    return (asking.question(here, hook_id, kind, ref, payload, settle, needs_history=here.reads_history),)
 
 
 def _check_brought(packed: str) -> None:

@@ -22,7 +22,7 @@ from baton_server.core.items import FunctionCall, HandoffCall, Settlement
 from baton_server.core.jsontext import dump
 from baton_server.core.recorder import Recorder
 from baton_server.core.run import Run
-from baton_server.core.run_config import KEPT_BY_MODEL, HistoryMode, ToolNameCollision, ToolNotFound
+from baton_server.core.run_config import KEPT_BY_MODEL, ToolNameCollision, ToolNotFound
 from baton_server.core.state import TurnState
 from baton_server.core.tools import FunctionTool, HookRef
 
@@ -176,7 +176,7 @@ def _filtered(here: Here) -> tuple[Question, ...]:
 
     hook_id = request.filter_id(state, run, index)
     kind = HookKind.MODEL_INPUT_FILTER
-    return (asking.question(here, hook_id, kind, ref, payload, settle, needs_history=_reads_history(here)),)
+    return (asking.question(here, hook_id, kind, ref, payload, settle, needs_history=here.reads_history),)
 
 
 def _model_starts(here: Here) -> tuple[Question, ...]:
@@ -193,7 +193,7 @@ def _model_starts(here: Here) -> tuple[Question, ...]:
     def name(letter: str, index: int) -> str:
         return names.round_id(state.turn_id, run.mark, letter, run.round, index)
 
-    return asking.awaited(here, Moment.MODEL_START, name, facts, history=_reads_history(here))
+    return asking.awaited(here, Moment.MODEL_START, name, facts, history=here.reads_history)
 
 
 def told_of_request(state: TurnState, run: Run) -> bool:
@@ -204,10 +204,6 @@ def told_of_request(state: TurnState, run: Run) -> bool:
     hooks = state.pinned.lifecycle_hooks(state.agent(run), Moment.MODEL_START, nested=bool(run.path))
     named = (names.round_id(state.turn_id, run.mark, letter, run.round, at) for at in range(len(hooks)))
     return any(run.answer(hook_id) is not None for hook_id in named)
-
-
-def _reads_history(here: Here) -> bool:
-    return not here.run.path and here.config.mode is HistoryMode.SESSION
 
 
 # -- a reply ---------------------------------------------------------------------------------------
