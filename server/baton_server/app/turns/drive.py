@@ -83,6 +83,9 @@ class Driver:
 
         `new_session`: made in the same commit, so that there is no history to read.
         """
+        if row.turn_id in self._turns:  # who sent the same request found it on disk first, and it is driven already
+            self.engine.wake(row.turn_id)
+            return
         self._turns[row.turn_id] = Driven(
             turn_id=row.turn_id,
             state=state,
